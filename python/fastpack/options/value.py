@@ -325,9 +325,10 @@ def _fields_of_one(kind: type[Value]) -> tuple[Field, ...]:
     """The fields of one kind of values. Their types take 0.1 ms to resolve, and each value that is made asks for them."""
     docs = docs_of(kind)
     known = {**vars(_types), **vars(sys.modules[kind.__module__])}
-    # Python 3.10 takes `KW_ONLY`, which is no type, for a wrong one.
-    hints = typing.get_type_hints(kind, known, {**_WRITTEN, "KW_ONLY": object})
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+    # Of the fields alone: Python 3.10 takes the marker `KW_ONLY` for a wrong type.
+    written = types.SimpleNamespace(__annotations__={field.name: field.type for field in fields})
+    hints = typing.get_type_hints(written, known, _WRITTEN)
     return tuple(
         Field(
             field.name,

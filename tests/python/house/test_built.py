@@ -277,3 +277,28 @@ def test_the_workflow_looks_over_tries_and_attests_each_wheel():
     assert set(jobs["attest"]["needs"]) == {"trial", "sdist"}
     assert jobs["attest"]["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
     assert any(used.startswith("actions/attest-build-provenance@") for used in steps("attest", "uses"))
+
+
+DEFAULTS = """
+import fastpack
+from fastpack.options import OPTIONS
+
+for option in OPTIONS.values():
+    option.value_in({})
+print(fastpack.Reading())
+"""
+
+
+def test_options_are_resolved_by_every_python_at_hand(capsys):
+    pythons = script("try_built").pythons()
+    if not [python for python in pythons if python != sys.executable]:
+        pytest.skip(f"no other Python on this machine: {capsys.readouterr().out}")
+    for python in pythons:
+        done = subprocess.run(
+            [python, "-c", DEFAULTS],
+            env={"PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout, done.stderr) == ("Reading()\n", ""), python
