@@ -85,8 +85,8 @@ class ChatTemplate(Value):
         now: What templates see as the time of day, or its text, such as `2026-01-31T12:00`; the time of the call if not
             given, which `pack_dir` keeps on resuming.
         decode_arguments: Whether arguments of tool calls that are JSON text are decoded to objects, where the template
-            encodes the text a second time (`"{\"city\": \"Rome\"}"`). Without it they are rendered as `transformers`
-            does.
+            encodes the text a second time (`"{\"city\": \"Rome\"}"`) or refuses a text. Without it they are rendered as
+            `transformers` does.
 
     Raises:
         OptionError: A value is none that the option takes.

@@ -113,7 +113,19 @@ impl Shape {
         }
         let is_usual = |field: &str| usual::text_fields().any(|usual| usual == field);
         let mut fields: Vec<&str> = usual::text_fields().chain(PICTURE_COLUMNS).collect();
-        let long = record.iter().filter(|(field, value)| !is_usual(field) && has_long_text(value));
+        // Columns beside texts of a corpus are many, and nobody expects them in its rows; of prompts they go along.
+        let is_said = matches!(
+            self.name,
+            ShapeName::Conversations
+                | ShapeName::PromptCompletion
+                | ShapeName::Instruction
+                | ShapeName::QuestionAnswer
+                | ShapeName::Preference
+                | ShapeName::UnpairedPreference
+        );
+        let is_long =
+            |field: &str, value: &Json| is_said && !is_usual(field) && has_long_text(value);
+        let long = record.iter().filter(|(field, value)| is_long(field, value));
         fields.extend(long.map(|(field, _)| &**field));
         self.unread = self.unread_of(fields.into_iter());
     }
@@ -175,12 +187,12 @@ impl Shape {
             let found = || usual.iter().copied().find(is_there).map(Arc::from);
             named(part).or_else(found).map(|field: Arc<str>| (part, field))
         };
-        let or = |part: Part, usual: &[&str]| match named(part) {
-            Some(field) => vec![(part, field)],
-            None => {
-                let usual = usual.iter().filter(|field| !is_named(field));
-                usual.map(|field| (part, Arc::from(*field))).collect()
-            }
+        let or = |part: Part, usual: &[&str]| {
+            let others = usual.iter().filter(|field| !is_named(field));
+            named(part).map_or_else(
+                || others.map(|field| (part, Arc::from(*field))).collect(),
+                |field| vec![(part, field)],
+            )
         };
         let label = || {
             let several = named(Part::Labels).map(|field| (Part::Label, field));

@@ -158,8 +158,8 @@ impl Note {
                  `chat_template` may print it"
             ),
             Self::CallsLeftOut => format!(
-                "the chat template leaves calls of tools out of the text of {records}{first}; another `chat_template` \
-                 may print them, or a `map` can write them into the content or as `tool_calls`"
+                "the chat template leaves `tool_calls`, or calls under another name, out of the text of {records}{first}; \
+                 another `chat_template` may print them, or a `map` can write them into the content"
             ),
             Self::OtherOpenings => format!(
                 "{records} {have} a turn whose trained text begins elsewhere than the generation prompt ends{first}: the \

@@ -136,7 +136,9 @@ def test_what_texts_leave_out_is_counted(trained):
     }
     assert trained(shown)[1].left_out.keys() == {"image"}
     # A field that repeats the text is no loss.
-    assert not trained({"text": LONG, "copy": LONG})[1].left_out
+    assert not trained({"question": LONG, "answer": "x", "copy": LONG})[1].left_out
+    # Corpora have many columns.
+    assert not trained({"text": "a b c", "html": LONG})[1].left_out
 
 
 def test_what_pairs_of_texts_leave_out_is_counted(tokenizer_dir, write_jsonl):

@@ -434,12 +434,11 @@ impl FastReader {
                 VALUE => value = Some(at),
                 _ => {}
             }
-            let flag = match word {
-                WEIGHT => Some(&mut weight),
-                _ => {
-                    let flag = TRAINED.iter().position(|known| *known == word);
-                    flag.map(|flag| &mut trained[flag])
-                }
+            let flag = if word == WEIGHT {
+                Some(&mut weight)
+            } else {
+                let flag = TRAINED.iter().position(|known| *known == word);
+                flag.map(|flag| &mut trained[flag])
             };
             self.flagged |= flag.is_some();
             if matches!(key, ROLE | FROM) {

@@ -1,7 +1,7 @@
 //! Finds the assistant's spans in the output of a template without `{% generation %}` blocks.
 //!
 //! A span begins after the generation prompt, and ends after the text that ends the turn
-//! ([`ending`](super::ending)). There are two methods. The cheap one renders the conversation once more with
+//! ([`turn_ends`](super::turn_ends)). There are two methods. The cheap one renders the conversation once more with
 //! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
 //! of a turn around them ([`header`](super::header)). It is used where trials show
 //! ([`trust`](crate::template::trained::proof::trust)) that it finds the same as the definition, which renders each turn

@@ -337,11 +337,10 @@ impl<'c> Renders<'c> {
         };
         if let Some(silent) = without_calls(message)
             && !self.shows_calls(message, &text, start)
+            && self.render(at, &[&silent], false).is_ok_and(|without| without == text)
         {
-            if self.render(at, &[&silent], false).is_ok_and(|without| without == text) {
-                // The template writes no calls. The rest would teach to say nothing.
-                (end, is_stopped) = (start, true);
-            }
+            // The template writes no calls. The rest would teach to say nothing.
+            (end, is_stopped) = (start, true);
         }
         let is_rewritten = same < before && !header.is_empty() && text[..start].ends_with(header);
         let is_rewritten = is_rewritten && joined.is_none();

@@ -3,7 +3,7 @@
 //!
 //! The other engines cut a text in place, and so are faster. This one serves tokenizers with steps that
 //! remove or insert text, and tokenizers with a model that no other engine has. Where every step treats the
-//! words between spaces apart, only [words] that no cache has go through the steps.
+//! words between spaces apart, only [words](word_cuts) that no cache has go through the steps.
 
 mod characters;
 mod pre_tokenized;
