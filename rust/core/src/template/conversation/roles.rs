@@ -48,7 +48,7 @@ impl ChatTemplate {
             }
             if let Some(meant) = meant(role) {
                 let message = format!(
-                    "message {at} has the role `{role}`, of which chat template `{}` says nothing; `{meant}` is meant?",
+                    "message {at} has the role `{role}`, of which chat template `{}` says nothing; `{meant}` is meant? a `map` can rename it",
                     self.name
                 );
                 return Err(Fault::new(Reason::UnknownRole, message));
