@@ -88,8 +88,14 @@ impl Shape {
     fn with(name: ShapeName, parts: Vec<(Part, Arc<str>)>) -> Self {
         let (rivals, telling, messages) = (Vec::new(), Vec::new(), None);
         let mut shape = Self { name, parts, rivals, telling, messages, unread: Vec::new() };
-        shape.unread = shape.unread_of(usual::text_fields().chain(PICTURE_COLUMNS));
+        shape.unread = shape.unread_beside();
         shape
+    }
+
+    /// The fields that usually hold content beside its parts.
+    fn unread_beside(&self) -> Vec<Arc<str>> {
+        let pictures = if self.is_said() { &PICTURE_COLUMNS[..] } else { &[] };
+        self.unread_of(usual::text_fields().chain(pictures.iter().copied()))
     }
 
     /// The fields among these that are not read from every record.
@@ -110,11 +116,19 @@ impl Shape {
                 Part::System => refuses,
                 _ => true,
             });
+            self.unread = self.unread_beside();
         }
         let is_usual = |field: &str| usual::text_fields().any(|usual| usual == field);
-        let mut fields: Vec<&str> = usual::text_fields().chain(PICTURE_COLUMNS).collect();
-        // Columns beside texts of a corpus are many, and nobody expects them in its rows; of prompts they go along.
-        let is_said = matches!(
+        let is_long = |field: &str, value: &Json| !is_usual(field) && has_long_text(value);
+        let long = record.iter().filter(|(field, value)| self.is_said() && is_long(field, value));
+        let long: Vec<&str> = long.map(|(field, _)| &**field).collect();
+        self.unread.extend(self.unread_of(long.into_iter()));
+    }
+
+    /// True if a record is something that is said, so that pictures and long texts beside it may belong to it. Columns beside the
+    /// texts of a corpus are many, and nobody expects them in its rows; those beside prompts go along.
+    fn is_said(&self) -> bool {
+        matches!(
             self.name,
             ShapeName::Conversations
                 | ShapeName::PromptCompletion
@@ -122,12 +136,7 @@ impl Shape {
                 | ShapeName::QuestionAnswer
                 | ShapeName::Preference
                 | ShapeName::UnpairedPreference
-        );
-        let is_long =
-            |field: &str, value: &Json| is_said && !is_usual(field) && has_long_text(value);
-        let long = record.iter().filter(|(field, value)| is_long(field, value));
-        fields.extend(long.map(|(field, _)| &**field));
-        self.unread = self.unread_of(fields.into_iter());
+        )
     }
 
     /// The expected shape, or else the first that `record` has.
