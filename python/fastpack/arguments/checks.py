@@ -220,9 +220,9 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name with the spelling nearest to `name`; `None` if none is near."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
+    """The known name with the spelling nearest to `name`; `None` if none is so like it, from 0 to 1."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)), None)
 
 
 def regular_file(path: StrPath) -> Path:

@@ -19,7 +19,7 @@ def printed(script, folder):
     done = subprocess.run(
         [sys.executable, script],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": "python", "TMPDIR": str(folder), "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "TMPDIR": str(folder), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fastpack import _fastpack
+from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
 from fastpack.options.mistakes.foreign import FOREIGN_WORDS
 
@@ -73,9 +73,10 @@ def _named(
 def _means(field: str, part: str, others: Sequence[str]) -> bool:
     """True if a field probably holds a part: by its spelling, another tool's word, or a word of its name."""
     plain = field.strip().lower()
+    # `input` beside `output`, without an instruction, is the instruction.
     names = [part, *others, *(("input",) if part == "instruction" else ())]
     foreign = FOREIGN_WORDS["reading.fields"].get(plain)
-    if foreign == part or difflib.get_close_matches(plain, names, n=1, cutoff=_CLOSE):
+    if foreign == part or nearest(plain, names, likeness=_CLOSE):
         return True
     words = re.split(r"[^a-z0-9]+", plain)
     return foreign is None and words[-1] not in _ABOUT and not set(names).isdisjoint(words)

@@ -1,5 +1,6 @@
 //! [`Shape`]: the fields that hold the content of a file's records, found once by its first records.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ pub struct Shape {
     messages: Option<bool>,
     /// The fields that hold content, by their usual names or by long texts in the first record, and are not read from every
     /// record.
-    unread: Vec<Arc<str>>,
+    unread: Vec<Cow<'static, str>>,
 }
 
 impl Shape {
@@ -92,19 +93,15 @@ impl Shape {
         shape
     }
 
-    /// The fields that usually hold content beside its parts.
-    fn unread_beside(&self) -> Vec<Arc<str>> {
-        let pictures = if self.is_said() { &PICTURE_COLUMNS[..] } else { &[] };
-        self.unread_of(usual::text_fields().chain(pictures.iter().copied()))
+    /// The fields that usually hold content, and are not read from every record.
+    fn unread_beside(&self) -> Vec<Cow<'static, str>> {
+        let pictures = if self.is_dialogue() { &PICTURE_COLUMNS[..] } else { &[] };
+        let fields = usual::text_fields().chain(pictures.iter().copied());
+        fields.filter(|field| self.never_reads(field)).map(Cow::Borrowed).collect()
     }
 
-    /// The fields among these that are not read from every record.
-    fn unread_of<'f>(&self, fields: impl Iterator<Item = &'f str>) -> Vec<Arc<str>> {
-        fields.filter(|field| self.never_reads(field)).map(Arc::from).collect()
-    }
-
-    /// Finds the form of its prompts in a record, and the fields with long texts that it does not read.
-    fn look_at(&mut self, record: &Map) {
+    /// Learns from the first record the form of the prompts, and the unread fields with long texts.
+    fn learn_from(&mut self, record: &Map) {
         if let Some(part) = self.told_by() {
             self.messages = is_list(record, self.field(part));
         }
@@ -118,16 +115,17 @@ impl Shape {
             });
             self.unread = self.unread_beside();
         }
-        let is_usual = |field: &str| usual::text_fields().any(|usual| usual == field);
-        let is_long = |field: &str, value: &Json| !is_usual(field) && has_long_text(value);
-        let long = record.iter().filter(|(field, value)| self.is_said() && is_long(field, value));
-        let long: Vec<&str> = long.map(|(field, _)| &**field).collect();
-        self.unread.extend(self.unread_of(long.into_iter()));
+        let is_known = |field: &str| self.is_unread_text(field) || !self.never_reads(field);
+        let long = record.iter().filter(|(field, value)| {
+            self.is_dialogue() && !is_known(field) && has_long_text(value)
+        });
+        let long: Vec<_> = long.map(|(field, _)| Cow::Owned(field.to_string())).collect();
+        self.unread.extend(long);
     }
 
-    /// True if a record is something that is said, so that pictures and long texts beside it may belong to it. Columns beside the
-    /// texts of a corpus are many, and nobody expects them in its rows; those beside prompts go along.
-    fn is_said(&self) -> bool {
+    /// True for conversations, requests with answers and pairs of answers: pictures and long texts beside these may belong to them.
+    /// A corpus has many columns beside its texts, and columns beside prompts become columns of the rows.
+    fn is_dialogue(&self) -> bool {
         matches!(
             self.name,
             ShapeName::Conversations
@@ -285,7 +283,7 @@ impl Shape {
         parts.extend(optional.into_iter().flatten());
         parts.extend(or(Part::LossMask, &usual::LOSS_MASK));
         let mut shape = Self::with(name, parts);
-        shape.look_at(record);
+        shape.learn_from(record);
         Some(shape)
     }
 

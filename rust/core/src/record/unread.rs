@@ -26,22 +26,22 @@ pub fn left_out(
     holds: impl Fn(&str) -> bool,
     reads: impl Fn(&str) -> bool,
 ) -> Vec<Arc<str>> {
-    let is_unread_text = |field: &str| {
+    let is_wanted = |field: &str| {
         let is_picture = takes.pictures && PICTURE_COLUMNS.contains(&field);
-        field == TEMPLATE_KWARGS || shape.is_unread_text(field) && !is_picture
+        shape.may_leave_out(field) && !is_picture
     };
     let record = match raw {
-        Raw::Json(line) => fast(line, is_unread_text)
+        Raw::Json(line) => fast(line, is_wanted)
             .or_else(|| object(raw, |_| false).ok().map(|record| (*record).clone())),
-        Raw::Row { batch, row } => Some(row::readable(batch, row, is_unread_text)),
-        Raw::Cells { names, cells } => row::cells(names, cells, is_unread_text).ok(),
-        Raw::Cbor(item) => cbor::parse(item, is_unread_text, true).ok(),
+        Raw::Row { batch, row } => Some(row::readable(batch, row, is_wanted)),
+        Raw::Cells { names, cells } => row::cells(names, cells, is_wanted).ok(),
+        Raw::Cbor(item) => cbor::parse(item, is_wanted, true).ok(),
         Raw::Text(_) | Raw::Broken { .. } => None,
     };
     let record = record.unwrap_or_default();
     let unread = record.iter().filter(|(field, value)| {
         let is_kwargs = ***field == *TEMPLATE_KWARGS;
-        let is_lacking = is_unread_text(field) && !shape.takes(field, &record);
+        let is_lacking = is_wanted(field) && !shape.takes(field, &record);
         is_lacking && !is_kwargs && lacks(value, &holds)
     });
     let mut unread: Vec<Arc<str>> = unread.map(|(field, _)| Arc::clone(field)).collect();

@@ -413,7 +413,7 @@ impl ChatTemplate {
         Some(rendered)
     }
 
-    /// True if it reads a variable. Of a template that is not compiled the source tells.
+    /// True if the template reads a variable. The source of a template that is not compiled is searched for its name.
     pub fn reads_variable(&self, name: &str) -> bool {
         match self.program.as_ref() {
             Ok(program) => program.reads(name),

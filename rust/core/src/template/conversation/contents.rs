@@ -38,7 +38,7 @@ impl ChatTemplate {
         if fault.reason != Reason::Template {
             return fault;
         }
-        if self.takes_objects_alone(conversation) {
+        if self.takes_only_objects(conversation) {
             let message = format!(
                 "{}; the arguments of its calls are JSON text, and the template takes objects: \
                  `chat_template.decode_arguments` makes them",

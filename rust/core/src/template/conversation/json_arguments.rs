@@ -6,13 +6,11 @@ use fastpack_template::json::{Json, Map};
 
 use crate::record::{Conversation, parse_json};
 use crate::template::chat::ChatTemplate;
-
-/// The key of the calls of a message.
-const CALLS: &str = "tool_calls";
+use crate::template::conversation::CALLS;
 
 impl ChatTemplate {
     /// True if the template refuses a conversation for arguments that are JSON text, and renders it with objects in their place.
-    pub(crate) fn takes_objects_alone(&self, conversation: &Conversation) -> bool {
+    pub(crate) fn takes_only_objects(&self, conversation: &Conversation) -> bool {
         let renders = |it: &Conversation| self.with_lists(it, |it| self.render(it)).is_ok();
         with_objects(conversation).is_some_and(|other| !renders(conversation) && renders(&other))
     }
@@ -26,10 +24,10 @@ pub fn with_objects(conversation: &Conversation) -> Option<Conversation> {
 
 /// The message with decoded arguments.
 fn decoded(message: &Arc<Map>) -> Arc<Map> {
-    let Some(Json::List(calls)) = message.get(CALLS) else { return Arc::clone(message) };
+    let Some(Json::List(calls)) = message.get(CALLS[0]) else { return Arc::clone(message) };
     let mut made = Map::clone(message);
     let calls = calls.iter().map(decoded_call).collect();
-    made.insert(CALLS.into(), Json::List(Arc::new(calls)));
+    made.insert(CALLS[0].into(), Json::List(Arc::new(calls)));
     Arc::new(made)
 }
 

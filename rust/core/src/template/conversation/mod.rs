@@ -17,6 +17,9 @@ use crate::record::{self, Conversation};
 /// The keys under which a message's reasoning is given. The first that a message has is used.
 pub(super) const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
+/// The keys under which messages hold calls of tools: today's, and those of older formats.
+pub(crate) const CALLS: [&str; 3] = ["tool_calls", "function_call", "function_calls"];
+
 /// A message as templates see it: without keys whose value is null, and with its reasoning under `thinking`
 /// and `reasoning_content`.
 fn prepare(message: &Map) -> Cow<'_, Map> {

@@ -6,24 +6,21 @@ use fastpack_template::json::Map;
 
 use crate::record::{Conversation, FastReader};
 use crate::report::ledger::Note;
-use crate::template::{ChatTemplate, NoteOptions, with_objects};
-
-/// The key of the calls of a message.
-const CALLS: &str = "tool_calls";
+use crate::template::{CALLS, ChatTemplate, NoteOptions, with_objects};
 
 /// True if a conversation that the fast reader has read has calls.
 pub(crate) fn has_calls(reader: &FastReader) -> bool {
-    reader.value_places().flatten().any(|(_, key)| key == CALLS)
+    reader.value_places().flatten().any(|(_, key)| key == CALLS[0])
 }
 
-/// Decodes the arguments of a conversation if the template encodes some of them a second time, or takes objects alone.
+/// Decodes the arguments of a conversation if the template encodes some of them a second time, or takes only objects.
 pub(crate) fn decode_arguments(template: &ChatTemplate, conversation: &mut Conversation) {
     let Some(other) = with_objects(conversation) else { return };
     // A template that refuses lists of texts is asked as it will be rendered.
     let joined = template.joined(conversation);
     let asked = joined.as_ref().unwrap_or(conversation);
     let notes = template.turn_notes(asked, NoteOptions::TEXTS, &|_| true);
-    if notes.has(Note::EncodedArguments) || template.takes_objects_alone(conversation) {
+    if notes.has(Note::EncodedArguments) || template.takes_only_objects(conversation) {
         *conversation = other;
     }
 }

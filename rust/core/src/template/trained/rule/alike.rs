@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 
 use crate::record::texts_in;
-use crate::template::conversation::{REASONING, left_out};
+use crate::template::conversation::{CALLS, REASONING, left_out};
 
 /// Bytes of the shortest word by which a call is known.
 const SHORTEST_WORD: usize = 3;
@@ -18,17 +18,14 @@ fn map<const N: usize>(entries: [(&str, Json); N]) -> Map {
     entries.into_iter().map(|(key, value)| (Arc::from(key), value)).collect()
 }
 
-/// The keys under which messages hold calls of tools.
-const CALLS: [&str; 3] = ["tool_calls", "function_call", "function_calls"];
-
 pub(in crate::template::trained) fn has_calls(message: &Map) -> bool {
-    matches!(message.get("tool_calls"), Some(Json::List(calls)) if !calls.is_empty())
+    matches!(message.get(CALLS[0]), Some(Json::List(calls)) if !calls.is_empty())
 }
 
 /// The message without its calls of tools; `None` if it has none.
 ///
-/// Where a message has neither content nor reasoning, any other field with a text is taken for its calls: formats differ in
-/// the name of that field.
+/// In a message without content and reasoning, every other field with a text counts as calls: formats name that field
+/// differently.
 pub(in crate::template::trained) fn without_calls(message: &Map) -> Option<Map> {
     let said = ["content"].into_iter().chain(REASONING);
     let is_silent = !said.clone().any(|key| message.get(key).is_some_and(left_out::has_text));

@@ -7,7 +7,7 @@ use fastpack_template::json::{Json, Map};
 
 use super::alike::{has_calls, other_call};
 use super::reasoning_marks::{MixedParts, ReasoningMarks};
-use crate::template::conversation::REASONING;
+use crate::template::conversation::{CALLS, REASONING};
 
 /// A part of the assistant's text in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,6 @@ struct InlineReasoning {
 
 const CONTENT: &str = "content";
 const TEXT: &str = "text";
-const CALLS: [&str; 2] = ["tool_calls", "function_call"];
 
 /// The words of a message of the assistant, with the reasoning in its content told by `marks`. `None` if reasoning and
 /// answer cannot be told apart.
