@@ -202,6 +202,22 @@ WORDS = st.sampled_from(["x", "y", "z"])
 FILTERS = st.sampled_from(
     ["trim", "upper | trim", "indent(2)", "replace('t', 'T')", "length", "safe", "list | last"]
 )
+# Statements that need other templates, and forms that no chat template uses.
+UNREACHED = [
+    "{% include 'a' %}",
+    "{% include y ignore missing without context %}",
+    "{% import 'a' as x %}",
+    "{% import 'a' as y with context %}",
+    "{% from 'a' import x, z as y %}",
+    "{% from 'a' import x with context %}",
+    "{% extends 'a' %}",
+    "{% block b %}{{ y }}{% set x = 1 %}{% endblock %}",
+    "{% block b scoped %}{{ y }}{% endblock b %}",
+    "{% for v in [1, 2] recursive %}{{ v }}{% set x = 1 %}{% endfor %}",
+    "{% for v in [1, [2]] recursive %}{% if v is iterable %}{{ loop(v) }}{% endif %}{% else %}{{ y }}{% endfor %}",
+    "{% for v in [1] %}{% macro x(a) %}{{ a }}{% endmacro %}{{ x(v) }}{% endfor %}",
+]
+
 BLOCKS = st.deferred(
     lambda: st.lists(
         st.one_of(
@@ -261,6 +277,9 @@ BLOCKS = st.deferred(
             BLOCKS.map(lambda b: "{%% macro c(x) %%}%s{{ caller(x) }}{%% endmacro %%}" % b),
             st.tuples(WORDS, BLOCKS).map(lambda p: "{%% call(a=%s) c(y) %%}%s{{ a }}{%% endcall %%}\n" % p),
             BLOCKS.map(lambda b: "{%% call c('q') %%}%s{%% endcall %%}" % b),
+            st.tuples(WORDS, st.sampled_from(UNREACHED)).map(
+                lambda p: "{%% if not %s %%}a{%% else %%}%s{%% endif %%}" % p
+            ),
         ),
         max_size=4,
     ).map("".join)
@@ -312,6 +331,33 @@ def test_filters_of_blocks_render_alike(source: str, x: str) -> None:
 )
 def test_filters_of_blocks_that_jinja_refuses_are_refused(source: str) -> None:
     kind, _ = outcome(source, {"messages": [{"role": "user", "content": "x"}]})
+    assert kind == "both refuse"
+
+
+@pytest.mark.parametrize("source", UNREACHED)
+def test_a_statement_of_rare_form_fails_only_where_it_is_reached(source: str) -> None:
+    record = {"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"y": "Y"}}
+    before = "{% for m in messages %}{{ m.content }}{{ x is defined }}{{ y }}{% endfor %}"
+    unreached = before + "{% if messages | length > 1 %}" + source + "{% endif %}{{ x is defined }}{{ y }}"
+    assert outcome(unreached, record) == ("identical", "")
+    kind, _ = outcome(before + source, record)
+    assert kind in {"both refuse", "refused"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% include %}",
+        "{% import 'a' %}",
+        "{% from 'a' import _b %}",
+        "{% block x %}{% endfor %}",
+        "{% do y %}",
+        "{% extends 'a' with %}",
+    ],
+)
+def test_a_statement_that_jinja_cannot_read_refuses_the_template(source: str) -> None:
+    record = {"messages": [{"role": "user", "content": "x"}]}
+    kind, _ = outcome("{% if false %}" + source + "{% endif %}", record)
     assert kind == "both refuse"
 
 

@@ -13,4 +13,5 @@ pub(crate) mod predicates;
 pub(crate) mod scope;
 pub(crate) mod tree;
 pub(crate) mod uniform_loops;
+pub(crate) mod unrendered;
 pub(crate) mod visit;

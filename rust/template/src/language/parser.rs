@@ -7,6 +7,7 @@ use crate::language::tree::{
     AssignmentTarget, Captured, Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind,
 };
 use crate::language::uniform_loops::is_uniform;
+use crate::language::unrendered::{fails, fails_to_assign};
 use crate::language::visit::visit;
 
 /// Most levels that statements and expressions may nest: far more than templates do, far less than a thread's
@@ -196,7 +197,7 @@ impl Parser {
     }
 
     /// Parses the rest of a tag, then statements up to one of `ends`, as statements in `enclosing`.
-    fn block(
+    pub(super) fn block(
         &mut self,
         ends: &[&str],
         enclosing: EnclosingBlocks,
@@ -220,9 +221,19 @@ impl Parser {
             "filter" => self.parse_filter(),
             "with" => self.parse_with(),
             "macro" if enclosing.scope > EnclosingScope::Template => {
-                Err(Refusal::new(line, "a macro inside of another block is not supported"))
+                let Macro { name, .. } = self.definition()?;
+                let name = Name { name, slot: Slot::default() };
+                Ok(fails_to_assign(name, "a macro inside of another block"))
             }
             "macro" => self.parse_macro(),
+            "extends" if enclosing.scope > EnclosingScope::Template => {
+                Err(Refusal::new(line, "cannot use extend from a non top-level scope"))
+            }
+            "extends" => self.parse_extends(),
+            "include" => self.parse_include(),
+            "import" => self.parse_import(),
+            "from" => self.parse_from(),
+            "block" => self.parse_block(),
             "call" => self.parse_call(),
             "generation" if enclosing.scope == EnclosingScope::Captured => Err(Refusal::new(
                 line,
@@ -284,9 +295,7 @@ impl Parser {
             test = Some((self.target(&["in"], false)?, Vec::new(), condition));
             self.at = after;
         }
-        if self.at_word("recursive") {
-            return self.refuse("recursive loops are not supported");
-        }
+        let is_recursive = self.skip_word("recursive");
         let enclosing = EnclosingBlocks { in_loop: true, ..self.enclosing.scope() };
         let body = self.block(&["endfor", "else"], enclosing)?;
         let mut otherwise = Vec::new();
@@ -294,6 +303,9 @@ impl Parser {
             otherwise = self.block(&["endfor"], self.enclosing.scope())?;
         }
         self.next();
+        if is_recursive {
+            return Ok(fails("a recursive loop"));
+        }
         let is_uniform = is_uniform(&target, test.as_ref(), &body);
         Ok(StatementKind::For(Box::new(For {
             is_uniform,
@@ -369,9 +381,8 @@ impl Parser {
     }
 
     fn parse_macro(&mut self) -> Result<StatementKind, Refusal> {
-        let name = self.name()?;
-        let of = name.name.clone();
-        let definition = self.definition(of, "endmacro")?;
+        let definition = self.definition()?;
+        let name = Name { name: definition.name.clone(), slot: Slot::default() };
         Ok(StatementKind::Macro(name, Box::new(definition)))
     }
 
@@ -390,10 +401,11 @@ impl Parser {
         Ok(StatementKind::Call(Box::new((function, arguments, body))))
     }
 
-    /// Parses the parameters and the body of a macro.
-    fn definition(&mut self, name: Box<str>, end: &str) -> Result<Macro, Refusal> {
+    /// Parses the name, the parameters and the body of a macro.
+    fn definition(&mut self) -> Result<Macro, Refusal> {
+        let name = self.name()?.name;
         let (parameters, defaults) = self.parameters()?;
-        let body = self.block(&[end], EnclosingBlocks::CAPTURED)?;
+        let body = self.block(&["endmacro"], EnclosingBlocks::CAPTURED)?;
         self.next();
         let scope = Scope { enter: Vec::new(), body };
         Ok(Macro { name, parameters, defaults, caller: None, scope, slots: 0 })
@@ -420,7 +432,7 @@ impl Parser {
     }
 
     /// Parses the name of a variable that is assigned to.
-    fn name(&mut self) -> Result<Name, Refusal> {
+    pub(super) fn name(&mut self) -> Result<Name, Refusal> {
         let line = self.line();
         let name = self.expect_name()?;
         if matches!(name.as_str(), "true" | "false" | "none" | "True" | "False" | "None") {
