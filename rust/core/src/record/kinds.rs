@@ -81,6 +81,20 @@ impl Conversation {
         }
     }
 
+    /// Makes the prompt and the completion one conversation of which the completion's turns are trained, if others
+    /// speak in the completion, too: tools that answer a call.
+    pub fn join_dialogue(&mut self) {
+        let Some(prompt) = self.prompt else { return };
+        if self.speaking().skip(prompt).all(|speaks| speaks) {
+            return;
+        }
+        let weights = self.weights.get_or_insert_with(|| vec![None; self.messages.len()]);
+        for weight in &mut weights[..prompt] {
+            weight.get_or_insert(0.0);
+        }
+        self.prompt = None;
+    }
+
     /// True if each message is of the assistant.
     pub fn speaking(&self) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
         self.messages.iter().map(|message| speaks(message))

@@ -261,3 +261,31 @@ def test_a_record_that_no_hint_would_read_has_none(trained, record):
     with pytest.raises(fastpack.RecordError, match="expected a conversation") as refused:
         trained(record)
     assert "did you mean" not in str(refused.value)
+
+
+def test_what_tools_say_in_a_completion_is_not_trained(trained: Callable[..., Any]) -> None:
+    call = {"type": "function", "function": {"name": "w", "arguments": {}}}
+    record = {
+        "prompt": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "yes?"},
+            {"role": "user", "content": "weather"},
+        ],
+        "completion": [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "content": "sunny"},
+            {"role": "assistant", "content": "It is sunny."},
+        ],
+    }
+    template = fastpack.ChatTemplate(CHATML)
+    [row], _ = trained(record, chat_template=template)
+    spans = re.findall("«(.*?)»", row, re.DOTALL)
+    assert "".join(spans) == "<call>w {}</call><|im_end|>It is sunny.<|im_end|>"
+    masked = {**record, "loss_mask": [0, 0, 0, 0, 0, 1]}
+    [row], _ = trained(masked, chat_template=template)
+    assert "".join(re.findall("«(.*?)»", row, re.DOTALL)) == "It is sunny.<|im_end|>"
+    [row], _ = trained(record, chat_template=template, train_on="completion")
+    assert "sunny<|im_end|>" in "".join(re.findall("«(.*?)»", row, re.DOTALL))
+    alone = {"prompt": record["prompt"], "completion": record["completion"][-1:]}
+    [row], _ = trained(alone, chat_template=template)
+    assert "".join(re.findall("«(.*?)»", row, re.DOTALL)).strip() == "It is sunny.<|im_end|>"

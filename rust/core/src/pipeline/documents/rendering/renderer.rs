@@ -142,7 +142,12 @@ impl<'a> Renderer<'a> {
     pub(crate) fn as_rendered(&self, record: Record) -> std::result::Result<Record, Fault> {
         let mut keeps_prompt = self.trained_part.heeds_prompts();
         let mut conversation = match record {
-            Record::Conversation(conversation) => conversation,
+            Record::Conversation(mut conversation) => {
+                if self.trained_part.takes_unprompted() {
+                    conversation.join_dialogue();
+                }
+                conversation
+            }
             Record::Pair(mut pair)
                 if self.named.is_none() && !pair.plain && self.template.is_ok() =>
             {
