@@ -386,6 +386,42 @@ def test_another_picture_of_the_same_size_is_named(small):
         PictureCollator(given.processor, given.model("qwen2_5_vl"))([row])
 
 
+@pytest.mark.parametrize("form", ["base64", "data URL", "bytes"])
+def test_another_picture_of_the_same_size_in_a_record_is_named(form, packed, tmp_path):
+    given = packed("qwen2_5_vl")
+    data = tmp_path / ("data.parquet" if form == "bytes" else "data.jsonl")
+
+    def content_of(*, is_changed):
+        path = tmp_path / "picture.png"
+        picture(path, (64, 48), 1)
+        if is_changed:
+            Image.new("RGB", (64, 48), "red").save(path)
+        content = path.read_bytes()
+        question = [{"type": "image"}, {"type": "text", "text": "What is it?"}]
+        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": "A boat."}]
+        if form == "bytes":
+            pq.write_table(pa.Table.from_pylist([{"messages": messages, "images": [content]}]), data)
+            return len(content)
+        encoded = base64.b64encode(content).decode()
+        held = {"base64": encoded} if form == "base64" else {"url": f"data:image/png;base64,{encoded}"}
+        messages[0]["content"][0] = {"type": "image", **held}
+        data.write_text(json.dumps({"messages": messages}) + "\n")
+        return len(content)
+
+    before = content_of(is_changed=False)
+    options = {"max_length": 400, "reading": fastpack.Reading(images="reference"), "progress": False}
+    rows = fastpack.pack_files(data, tokenizer=given.folder, **options).to_pylist()
+    assert rows[0]["images"][0]["file_bytes"] == before
+    collator = PictureCollator(given.processor, given.model("qwen2_5_vl"))
+    collator(rows)
+    after = content_of(is_changed=True)
+    assert after != before
+    with pytest.raises(
+        fastpack.BatchError, match=f"has {after:,} bytes, but had {before:,} when it was packed"
+    ):
+        PictureCollator(given.processor, given.model("qwen2_5_vl"))(rows)
+
+
 def test_pictures_lie_elsewhere_now(small, tmp_path):
     given, row, path = small
     model = given.model("qwen2_5_vl")

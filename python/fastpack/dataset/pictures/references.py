@@ -30,7 +30,7 @@ class PictureReference(NamedTuple):
         document: The entry of `seq_lengths` that it belongs to, from 0.
         width: Its width in pixels, after its turn.
         height: Its height.
-        file_bytes: The bytes of its file; 0 if they are not known.
+        file_bytes: The number of its bytes; 0 if it is not known.
         content: Its bytes, if the row holds them.
     """
 

@@ -116,15 +116,13 @@ impl PictureLists {
                     reason: Reason::Picture,
                     message,
                 })?;
-                let (path, row, bytes) = match picture.source {
-                    DocumentPictureSource::File(path) => {
-                        (url.unwrap_or_else(|| path.text()), 0, picture.bytes.unwrap_or(0))
-                    }
+                let (path, row) = match picture.source {
+                    DocumentPictureSource::File(path) => (url.unwrap_or_else(|| path.text()), 0),
                     DocumentPictureSource::Record | DocumentPictureSource::Held(_) => {
                         let origin = piece.document.origin();
                         let path = std::path::absolute(&origin.path);
                         let path = path.unwrap_or_else(|_| origin.path.to_path_buf());
-                        (path.display().to_string(), origin.line.cast_signed(), 0)
+                        (path.display().to_string(), origin.line.cast_signed())
                     }
                 };
                 self.paths.push(path);
@@ -134,7 +132,7 @@ impl PictureLists {
                 self.documents.push(entry);
                 self.widths.push(picture.size.width.cast_signed());
                 self.heights.push(picture.size.height.cast_signed());
-                self.file_bytes.push(bytes.into());
+                self.file_bytes.push(picture.bytes.unwrap_or(0).into());
             }
         }
         self.lengths.push(self.paths.len() - before);

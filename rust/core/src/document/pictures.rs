@@ -27,7 +27,7 @@ pub struct DocumentPicture<'a> {
     pub size: Size,
     /// The place of its bytes.
     pub source: DocumentPictureSource<'a>,
-    /// The number of bytes of its file, if known.
+    /// The number of its bytes, if known.
     pub bytes: Option<u32>,
     /// A number that changes with the content of its file; 0 for one without a file of its own.
     pub version: u64,
@@ -75,15 +75,18 @@ const FIXED: usize = 9;
 /// Bytes of a number.
 const WORD: usize = 4;
 
+/// Marks a picture whose bytes follow.
+const IN_DOCUMENT: u32 = u32::MAX;
+
 /// Marks a picture whose bytes the record holds.
-const IN_RECORD: u32 = u32::MAX;
+const IN_RECORD: u32 = u32::MAX - 1;
 
 /// Appends a picture of a document to its column.
 pub(super) fn write(picture: &PlacedPicture, tokens: &Range<u32>, words: &mut Vec<u32>) {
     let (length, following): (u32, &[u8]) = match &picture.source {
         PictureSource::File(path) => (u32::try_from(path.len()).unwrap_or(0), path.as_bytes()),
         PictureSource::Record => (IN_RECORD, &[]),
-        PictureSource::Held(bytes) => (IN_RECORD, bytes),
+        PictureSource::Held(bytes) => (IN_DOCUMENT, bytes),
     };
     let Size { width, height } = picture.size;
     let held = picture.bytes.unwrap_or(0);
@@ -103,15 +106,18 @@ pub(super) fn read(mut words: &[u32]) -> impl Iterator<Item = DocumentPicture<'_
     std::iter::from_fn(move || {
         let (&[start, end, number, width, height, length, held, lower, upper], rest) =
             words.split_first_chunk::<FIXED>()?;
-        let is_in_record = length == IN_RECORD;
-        let follow = if is_in_record { held } else { length } as usize;
+        let follow = match length {
+            IN_RECORD => 0,
+            IN_DOCUMENT => held as usize,
+            path => path as usize,
+        };
         let (following, rest) = rest.split_at_checked(follow.div_ceil(WORD))?;
         words = rest;
         let following = WordBytes { words: following, length: follow };
-        let source = match (is_in_record, held) {
-            (true, 0) => DocumentPictureSource::Record,
-            (true, _) => DocumentPictureSource::Held(following),
-            (false, _) => DocumentPictureSource::File(following),
+        let source = match length {
+            IN_RECORD => DocumentPictureSource::Record,
+            IN_DOCUMENT => DocumentPictureSource::Held(following),
+            _ => DocumentPictureSource::File(following),
         };
         let size = Size { width, height };
         let bytes = Some(held).filter(|bytes| *bytes > 0);

@@ -87,6 +87,22 @@ impl HeldPicture {
         }
     }
 
+    /// The number of the bytes.
+    ///
+    /// # Errors
+    ///
+    /// The fault of a text that is no base64.
+    pub fn length(&self) -> Result<u64, Fault> {
+        match &self.bytes {
+            HeldBytes::Plain(bytes) => Ok(bytes.len() as u64),
+            HeldBytes::Base64(text) => {
+                let characters = self.characters(text)?.trim_end();
+                let padding = characters.len() - characters.trim_end_matches('=').len();
+                Ok((characters.len() / 4 * 3).saturating_sub(padding) as u64)
+            }
+        }
+    }
+
     /// The size, by the beginning of the bytes.
     ///
     /// # Errors

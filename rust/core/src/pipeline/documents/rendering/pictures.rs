@@ -49,7 +49,7 @@ type KnownSizes = HashMap<PathBuf, (u64, Size)>;
 struct SizedPicture {
     size: Size,
     source: PictureSource,
-    /// The number of bytes of its file, if known.
+    /// The number of its bytes, if known.
     bytes: Option<u32>,
     /// A number that changes with the content of its file.
     version: u64,
@@ -156,7 +156,8 @@ impl<'a> PictureTexts<'a> {
             }
             Picture::Held(picture) if self.names_records(path) => {
                 let (size, source) = (picture.size()?, PictureSource::Record);
-                return Ok(SizedPicture { size, source, bytes: None, version: 0 });
+                let bytes = u32::try_from(picture.length()?).ok();
+                return Ok(SizedPicture { size, source, bytes, version: 0 });
             }
             Picture::Held(_) => {
                 let message = "no row can name the bytes of the picture: records that hold some lie uncompressed in JSON Lines, \
