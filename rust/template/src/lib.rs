@@ -40,6 +40,7 @@ mod text;
 mod values;
 
 pub use evaluation::input::Input;
+pub use evaluation::iteration_memo::IterationMemo;
 pub use evaluation::render::RenderOutput;
 pub use evaluation::sources::PrintedInputs;
 pub use failure::{Failure, Outcome, Refusal, is_unsupported};

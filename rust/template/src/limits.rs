@@ -203,6 +203,22 @@ impl<'m> Meter<'m> {
         self.add(STEP)
     }
 
+    /// Counts the work of what was done before.
+    pub(crate) fn repeat(&self, work: u64) -> Outcome<()> {
+        self.add(work)
+    }
+
+    /// The work and the level of nesting so far.
+    pub(crate) fn mark(&self) -> (u64, usize) {
+        (self.work.get(), self.depth.get())
+    }
+
+    /// Goes back to a [`mark`](Self::mark).
+    pub(crate) fn rewind(&self, (work, depth): (u64, usize)) {
+        self.work.set(work);
+        self.depth.set(depth);
+    }
+
     /// Counts items that are visited.
     #[inline]
     pub(crate) fn items(&self, count: usize) -> Outcome<()> {

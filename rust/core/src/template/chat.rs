@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::NaiveDateTime;
 use fastpack_template::json::{Json, Map};
-use fastpack_template::{Allowance, Input, Refusal, RenderOutput, Template, Trace, is_unsupported};
+use fastpack_template::{
+    Allowance, Input, IterationMemo, Refusal, RenderOutput, Template, Trace, is_unsupported,
+};
 
 use super::context::TemplateContext;
 use super::conversation::left_out;
@@ -383,7 +385,57 @@ impl ChatTemplate {
         trace: Option<&mut Trace<'r>>,
         shows: bool,
     ) -> Option<std::result::Result<RenderOutput, (usize, String)>> {
-        let input = |name: &str| match name {
+        let program = self.program.as_ref().as_ref().ok()?;
+        let input = |name: &str| self.input(prepared, conversation, add_generation_prompt, name);
+        let measure = || self.size(prepared, conversation);
+        let meter = self.meter(&measure);
+        let now = self.context.now;
+        let rendered = if shows {
+            program.render_shown(now, input, trace, &meter)
+        } else {
+            program.render(now, input, trace, &meter)
+        };
+        self.count_trial_work(&meter);
+        Some(rendered)
+    }
+
+    /// A memo for renders of `messages` by the interpreter, and of others behind them. `None` if the template is refused.
+    pub(super) fn memo<'m>(&'m self, messages: &'m [Cow<'_, Map>]) -> Option<IterationMemo<'m>> {
+        let program = self.program.as_ref().as_ref().ok()?;
+        Some(IterationMemo::new(program, messages.iter().map(|message| &**message)))
+    }
+
+    /// Renders as [`run`](Self::run) does, with the iterations of `memo`.
+    pub(super) fn run_again<'m>(
+        &'m self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        add_generation_prompt: Option<bool>,
+        memo: Option<&mut IterationMemo<'m>>,
+    ) -> std::result::Result<RenderOutput, Fault> {
+        let (Some(memo), Ok(program)) = (memo, self.program.as_ref()) else {
+            return self.run(prepared, conversation, add_generation_prompt);
+        };
+        let input = |name: &str| self.input(prepared, conversation, add_generation_prompt, name);
+        let measure = || self.size(prepared, conversation);
+        let meter = self.meter(&measure);
+        let output = program.render_again(self.context.now, input, memo, &meter);
+        self.count_trial_work(&meter);
+        match self.inside(Some(output))? {
+            Some(output) => Ok(output),
+            None => self.render_in_process(prepared, conversation, add_generation_prompt),
+        }
+    }
+
+    /// The value of an input of the template.
+    fn input<'r>(
+        &'r self,
+        prepared: &'r [Cow<'_, Map>],
+        conversation: &'r Conversation,
+        add_generation_prompt: Option<bool>,
+        name: &str,
+    ) -> Option<Input<'r>> {
+        match name {
             "messages" => Some(Input::Objects(prepared)),
             "tools" => Some(tools(conversation).map_or(Input::None, Input::Json)),
             ADD_GENERATION_PROMPT if add_generation_prompt.is_some() => {
@@ -399,18 +451,7 @@ impl ChatTemplate {
                     token.map(|(_, content)| Input::Text(content))
                 }
             },
-        };
-        let program = self.program.as_ref().as_ref().ok()?;
-        let measure = || self.size(prepared, conversation);
-        let meter = self.meter(&measure);
-        let now = self.context.now;
-        let rendered = if shows {
-            program.render_shown(now, input, trace, &meter)
-        } else {
-            program.render(now, input, trace, &meter)
-        };
-        self.count_trial_work(&meter);
-        Some(rendered)
+        }
     }
 
     /// True if the template reads a variable. The source of a template that is not compiled is searched for its name.

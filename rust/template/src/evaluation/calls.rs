@@ -21,7 +21,7 @@ use crate::values::value::{CallBody, GlobalFunction, Value, range_length};
 /// Most items of a `range` in Jinja's sandbox.
 const MAX_RANGE: i64 = 100_000;
 
-impl<'r> Interpreter<'r, '_> {
+impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     /// Evaluates a call.
     pub(crate) fn evaluate_call(
         &mut self,
@@ -144,7 +144,11 @@ impl<'r> Interpreter<'r, '_> {
                 given.named.iter().try_for_each(|(_, value)| check_nesting(value))?;
                 let attributes =
                     given.named.into_iter().map(|(name, value)| (name.into(), value)).collect();
-                Ok(Value::Namespace(Rc::new(RefCell::new(attributes))))
+                let made = Value::Namespace(Rc::new(RefCell::new(attributes)));
+                if self.is_recording {
+                    self.note_namespace(&made);
+                }
+                Ok(made)
             }
             GlobalFunction::Range => range(given),
             GlobalFunction::Dict => self.dict(given),

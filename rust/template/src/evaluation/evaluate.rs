@@ -18,7 +18,7 @@ use crate::values::printing::print::write_str;
 use crate::values::texts::text::{SourceId, Text};
 use crate::values::value::{Items, Value};
 
-impl<'r, 't> Interpreter<'r, 't> {
+impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     /// True if an expression is true.
     pub(crate) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
         self.meter.items(1)?;
@@ -78,7 +78,7 @@ impl<'r, 't> Interpreter<'r, 't> {
 
     /// Prints an expression. The parts of a concatenation are printed one by one, without joining them first.
     pub(crate) fn print(&mut self, expression: &'r Expression) -> Outcome<()> {
-        let value = if self.trace.is_none() {
+        let value = if self.trace.is_none() && !self.is_recording {
             match self.print_texts(expression)? {
                 None => return Ok(()),
                 Some(other) => other,
@@ -144,6 +144,11 @@ impl<'r, 't> Interpreter<'r, 't> {
 
     /// The value of an expression.
     pub(crate) fn evaluate(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
+        if self.is_recording
+            && let Some(value) = self.recorded(expression)
+        {
+            return value;
+        }
         match expression {
             Expression::Name(name) => Ok(self.get(name.slot).clone()),
             Expression::Literal(literal) => Ok(Value::from_literal(literal)),

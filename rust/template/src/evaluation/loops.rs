@@ -28,7 +28,7 @@ struct BeforeTurn {
     pieces: usize,
 }
 
-impl<'r> Interpreter<'r, '_> {
+impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     /// Runs a loop.
     pub(crate) fn run_for(&mut self, statement: &'r For) -> Outcome<Flow> {
         let source = self.evaluate(&statement.items)?;
@@ -52,6 +52,7 @@ impl<'r> Interpreter<'r, '_> {
             state: RefCell::default(),
         });
         let mut completed = false;
+        let is_remembered = !is_uniform && self.remembers(statement);
         let object = self.object;
         while let Some(item) = self.advance(&state)? {
             self.meter.step()?;
@@ -65,8 +66,13 @@ impl<'r> Interpreter<'r, '_> {
             }
             let before = is_uniform.then(|| self.before_turn());
             let item = if is_uniform { any_character() } else { item };
-            self.assign(&statement.target, item)?;
-            match self.run_scope(&statement.scope)? {
+            self.assign(&statement.target, item.clone())?;
+            let flow = if is_remembered {
+                self.run_remembered(statement, &item)?
+            } else {
+                self.run_scope(&statement.scope)?
+            };
+            match flow {
                 Flow::Next => completed = true,
                 Flow::Continue => {}
                 Flow::Break => break,
@@ -115,7 +121,7 @@ impl<'r> Interpreter<'r, '_> {
     }
 
     /// True if a variable may hold a generator, which a turn of a loop could use up.
-    fn holds_generators(&self) -> bool {
+    pub(super) fn holds_generators(&self) -> bool {
         let mut open: Vec<Value<'r>> = Vec::new();
         if self.left.generators > 0 {
             open.extend(self.root.iter().chain(&self.local).cloned());

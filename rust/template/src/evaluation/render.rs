@@ -6,6 +6,7 @@ use std::ops::Range;
 use chrono::NaiveDateTime;
 
 use crate::evaluation::input::Input;
+use crate::evaluation::iteration_memo::IterationMemo;
 use crate::evaluation::sources::{PrintedInputs, TextSources};
 use crate::failure::{Failure, Outcome};
 use crate::json::Map;
@@ -43,7 +44,19 @@ impl Template {
         trace: Option<&mut Trace<'r>>,
         meter: &Meter<'_>,
     ) -> Result<RenderOutput, (usize, String)> {
-        self.run(now, input, (trace, None), meter)
+        self.run(now, input, (trace, None, None), meter)
+    }
+
+    /// Renders the template as [`render`](Self::render) does, and repeats what `memo` knows from other renders of the same
+    /// messages at the same time.
+    pub fn render_again<'r, 'm: 'r>(
+        &'r self,
+        now: NaiveDateTime,
+        input: impl Fn(&str) -> Option<Input<'r>>,
+        memo: &mut IterationMemo<'m>,
+        meter: &Meter<'_>,
+    ) -> Result<RenderOutput, (usize, String)> {
+        self.run(now, input, (None, None, Some(memo)), meter)
     }
 
     /// Renders the template as [`render`](Self::render) does, and finds the values of the inputs that are
@@ -55,14 +68,18 @@ impl Template {
         trace: Option<&mut Trace<'r>>,
         meter: &Meter<'_>,
     ) -> Result<RenderOutput, (usize, String)> {
-        self.run(now, input, (trace, Some(TextSources::default())), meter)
+        self.run(now, input, (trace, Some(TextSources::default()), None), meter)
     }
 
-    fn run<'r>(
+    fn run<'r, 't, 'm: 'r>(
         &'r self,
         now: NaiveDateTime,
         input: impl Fn(&str) -> Option<Input<'r>>,
-        (trace, sources): (Option<&mut Trace<'r>>, Option<TextSources>),
+        (trace, sources, memo): (
+            Option<&'t mut Trace<'r>>,
+            Option<TextSources>,
+            Option<&'t mut IterationMemo<'m>>,
+        ),
         meter: &Meter<'_>,
     ) -> Result<RenderOutput, (usize, String)> {
         let inputs = self.inputs.iter().map(|name| {
@@ -87,6 +104,8 @@ impl Template {
             meter,
             trace,
             sources,
+            memo: memo.filter(|_| !self.generates),
+            is_recording: false,
         };
         match renderer.run_scope(&self.scope) {
             Ok(_) => {
@@ -149,7 +168,7 @@ pub(crate) struct LeftBehind {
 }
 
 /// The state of a render.
-pub(crate) struct Interpreter<'r, 't> {
+pub(crate) struct Interpreter<'r, 't, 'm> {
     pub(crate) now: NaiveDateTime,
     pub(crate) inputs: Vec<Value<'r>>,
     /// The objects of inputs such as `messages`, each with its number, if the template marks what it prints of them.
@@ -173,9 +192,13 @@ pub(crate) struct Interpreter<'r, 't> {
     pub(crate) trace: Option<&'t mut Trace<'r>>,
     /// The sources of computed and printed texts, if they are followed.
     pub(crate) sources: Option<TextSources>,
+    /// The iterations that other renders of the same messages may repeat.
+    pub(crate) memo: Option<&'t mut IterationMemo<'m>>,
+    /// True while an iteration is recorded for it.
+    pub(crate) is_recording: bool,
 }
 
-impl<'r> Interpreter<'r, '_> {
+impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     pub(crate) fn get(&self, slot: Slot) -> &Value<'r> {
         if slot.local { &self.local[self.base + slot.index] } else { &self.root[slot.index] }
     }
@@ -192,6 +215,9 @@ impl<'r> Interpreter<'r, '_> {
     pub(crate) fn enter(&mut self, loads: &[(Slot, Load)]) -> Outcome<()> {
         self.meter.items(loads.len())?;
         for (slot, load) in loads {
+            if self.is_recording {
+                self.note_load(load);
+            }
             let value = match load {
                 Load::Parameter => continue,
                 Load::Input(index) => self.inputs[*index].clone(),
@@ -366,6 +392,9 @@ impl<'r> Interpreter<'r, '_> {
                     check_nesting(&value)?;
                     attributes.borrow_mut().insert(attribute.clone(), value);
                     self.left.assigned += 1;
+                    if self.is_recording {
+                        self.note_assigned(name, attribute);
+                    }
                 }
                 _ => {
                     return Err(Failure::error(

@@ -11,7 +11,7 @@ pub(crate) fn visit(expression: &Expression, found: &mut dyn FnMut(&Name)) {
 }
 
 /// Calls `found` with every expression that is directly in another.
-pub(crate) fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
+pub(crate) fn children<'e>(expression: &'e Expression, found: &mut dyn FnMut(&'e Expression)) {
     match expression {
         Expression::Literal(_) | Expression::Name(_) | Expression::Unrendered(_) => {}
         Expression::Tuple(items) | Expression::List(items) | Expression::Concat(items) => {
@@ -113,7 +113,7 @@ pub(crate) fn visit_arguments_mut(arguments: &mut Arguments, found: &mut dyn FnM
     arguments.list.iter_mut().chain(&mut arguments.dict).for_each(|value| visit_mut(value, found));
 }
 
-fn each_argument(arguments: &Arguments, found: &mut dyn FnMut(&Expression)) {
+fn each_argument<'e>(arguments: &'e Arguments, found: &mut dyn FnMut(&'e Expression)) {
     arguments.positional.iter().for_each(&mut *found);
     arguments.named.iter().for_each(|(_, value)| found(value));
     arguments.list.iter().chain(&arguments.dict).for_each(found);

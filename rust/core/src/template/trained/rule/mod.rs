@@ -17,6 +17,7 @@ pub(in crate::template) mod tokens;
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
+use fastpack_template::IterationMemo;
 use fastpack_template::json::Map;
 
 pub(in crate::template::trained) use alike::without_calls;
@@ -234,6 +235,8 @@ struct Renders<'c> {
     stops: Stops,
     /// The work that all renders together may still take.
     work_left: u64,
+    /// The iterations of the template's loops over the messages.
+    memo: Option<IterationMemo<'c>>,
 }
 
 impl<'c> Renders<'c> {
@@ -247,7 +250,8 @@ impl<'c> Renders<'c> {
         let work_left = template.most_work(messages, conversation).saturating_mul(renders);
         let work_left = work_left.min(MOST_WORK);
         let stops = Stops::of(template, conversation);
-        Self { template, conversation, messages, stops, work_left }
+        let memo = template.memo(messages);
+        Self { template, conversation, messages, stops, work_left, memo }
     }
 
     /// The text of the first `count` messages, and of `last` behind them; the generation prompt behind them if asked
@@ -259,7 +263,13 @@ impl<'c> Renders<'c> {
         let first = self.messages[..count].iter().map(|message| Cow::Borrowed(&**message));
         let messages: Vec<Cow<'_, Map>> =
             first.chain(last.iter().map(|message| Cow::Borrowed(*message))).collect();
-        let output = self.template.run(&messages, self.conversation, Some(prompt))?;
+        self.run(&messages, Some(prompt))
+    }
+
+    /// The text of some messages.
+    fn run(&mut self, messages: &[Cow<'_, Map>], prompt: Option<bool>) -> Result<String, Fault> {
+        let Self { template, conversation, memo, .. } = self;
+        let output = template.run_again(messages, conversation, prompt, memo.as_mut())?;
         self.take(output.work)?;
         Ok(output.text)
     }
@@ -388,11 +398,11 @@ impl<'c> Renders<'c> {
         let mut messages: Vec<Cow<'_, Map>> =
             self.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
         messages.remove(at);
-        let Ok(output) = self.template.run(&messages, self.conversation, None) else {
-            return Ok(false);
-        };
-        self.take(output.work)?;
-        Ok(output.text == whole)
+        match self.run(&messages, None) {
+            Ok(text) => Ok(text == whole),
+            Err(fault) if fault.reason == Reason::Template => Ok(false),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// The byte behind the last words of message `at` in `text`, the render of the messages up to it, or where they would stand.
@@ -412,11 +422,10 @@ impl<'c> Renders<'c> {
         let messages: Vec<Cow<'_, Map>> = messages
             .map(|(number, message)| Cow::Borrowed(if number == at { other } else { &**message }))
             .collect();
-        let Ok(output) = self.template.run(&messages, self.conversation, None) else {
-            return Ok(String::new());
-        };
-        self.take(output.work)?;
-        Ok(output.text)
+        match self.run(&messages, None) {
+            Err(fault) if fault.reason == Reason::Template => Ok(String::new()),
+            rendered => rendered,
+        }
     }
 
     /// The trained span of the turn at message `at` in the render of all messages, in which the text of the messages

@@ -1,0 +1,634 @@
+//! [`IterationMemo`]: what the iterations of a template's loops over messages did, for other renders of the same messages.
+//!
+//! The messages of a conversation are rendered again and again: up to each turn, with the generation prompt, and with
+//! another message in the place of the last one. An iteration of a loop does the same in another render if it is for
+//! the same message, and if everything else that it reads has the same value. What it reads is known from its *outer
+//! expressions*: those that name nothing but variables from outside of the loop, and attributes of `loop`. The
+//! values of the record and of such variables never change, and only namespaces can be assigned to from inside of the loop.
+//!
+//! So an iteration is kept as a path of outer expressions with their values, in the order in which they were evaluated, and
+//! of what it printed and assigned at the end. To repeat it, the expressions are evaluated along such a path. An
+//! iteration that does anything else, such as to use up a generator, is not kept.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use foldhash::fast::RandomState;
+
+use crate::evaluation::outer_reads::{LoopReads, loops_of};
+use crate::evaluation::render::{Flow, Interpreter, LeftBehind};
+use crate::failure::Outcome;
+use crate::json::Map;
+use crate::language::tree::{Expression, For, Load, Macro, Name, Slot, Template};
+use crate::values::value::{Dict, GlobalFunction, List, Value};
+
+/// Most bytes of printed texts that are kept for a conversation.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Most objects of a list that is compared.
+const MOST_OBJECTS: usize = 4096;
+
+/// The iterations of the loops of a template over the messages of one conversation.
+#[derive(Debug)]
+pub struct IterationMemo<'m> {
+    /// The outer expressions of each loop.
+    loops: HashMap<*const For, LoopReads<'m>, RandomState>,
+    /// The messages, which outlive all renders.
+    objects: HashSet<*const Map, RandomState>,
+    known: HashMap<(*const For, *const Map), Node, RandomState>,
+    /// Bytes of the texts that are kept.
+    bytes: usize,
+    /// The iteration that runs.
+    current: Option<Recording>,
+    /// The number of iterations that were repeated.
+    repeated: usize,
+}
+
+/// Something from outside of an iteration that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// An outer expression of the loop, by its number.
+    Expression(usize),
+    /// A variable, when the scope of the iteration or of a macro is entered.
+    Slot(Slot),
+    /// An input of the template.
+    Input(usize),
+}
+
+/// The value of a read, or of an assignment.
+#[derive(Clone, Debug, PartialEq)]
+enum Seen {
+    Undefined,
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(u64),
+    Text(Box<str>),
+    SafeText(Box<str>),
+    /// A message.
+    Object(*const Map),
+    /// A list of messages.
+    Objects(Box<[*const Map]>),
+    Macro(*const Macro),
+    Function(GlobalFunction),
+}
+
+/// The iterations that are known for a message, by what they read.
+#[derive(Debug)]
+enum Node {
+    /// Another read, and what follows for each of its values.
+    Read(Read, Vec<(Seen, Node)>),
+    /// The end of an iteration.
+    Done(Effects),
+}
+
+impl Node {
+    /// The path of an iteration.
+    fn behind(reads: impl DoubleEndedIterator<Item = (Read, Seen)>, effects: Effects) -> Self {
+        let done = Self::Done(effects);
+        reads.rev().fold(done, |node, (read, seen)| Self::Read(read, vec![(seen, node)]))
+    }
+}
+
+/// What an iteration did.
+#[derive(Debug)]
+struct Effects {
+    printed: Box<str>,
+    /// The attributes of namespaces that it assigned, with their values at its end.
+    assigned: Vec<(Slot, Box<str>, Seen)>,
+    flow: Flow,
+    work: u64,
+    left: LeftBehind,
+}
+
+/// An iteration that runs.
+#[derive(Debug)]
+struct Recording {
+    of: *const For,
+    object: *const Map,
+    reads: Vec<(Read, Seen)>,
+    assigned: Vec<(Slot, Box<str>)>,
+    /// The namespaces that it made.
+    made: Vec<*const ()>,
+    /// True if it did something that cannot be repeated.
+    is_spoiled: bool,
+    printed: usize,
+    work: u64,
+    left: LeftBehind,
+}
+
+impl<'m> IterationMemo<'m> {
+    /// Knows no iteration yet. Only those for one of `messages` will be kept.
+    pub fn new(template: &'m Template, messages: impl Iterator<Item = &'m Map>) -> Self {
+        Self {
+            loops: loops_of(template),
+            objects: messages.map(std::ptr::from_ref).collect(),
+            known: HashMap::default(),
+            bytes: 0,
+            current: None,
+            repeated: 0,
+        }
+    }
+
+    /// What is seen of a value; `None` for one that another render may have otherwise in the same place.
+    fn seen(&self, value: &Value<'_>) -> Option<Seen> {
+        let known =
+            |object: &Map| Some(std::ptr::from_ref(object)).filter(|it| self.objects.contains(it));
+        Some(match value {
+            Value::Undefined => Seen::Undefined,
+            Value::None => Seen::None,
+            Value::Bool(value) => Seen::Bool(*value),
+            Value::Int(value) => Seen::Int(*value),
+            Value::Float(value) => Seen::Float(value.to_bits()),
+            Value::String(text) => Seen::Text((**text).into()),
+            Value::Safe(text) => Seen::SafeText((**text).into()),
+            Value::Dict(Dict::Data(object)) => Seen::Object(known(object)?),
+            Value::List(List::Computed(items)) if items.len() <= MOST_OBJECTS => {
+                let objects = items.iter().map(|item| match item {
+                    Value::Dict(Dict::Data(object)) => known(object),
+                    _ => None,
+                });
+                Seen::Objects(objects.collect::<Option<_>>()?)
+            }
+            Value::Macro(definition) => Seen::Macro(std::ptr::from_ref(*definition)),
+            Value::Function(function) => Seen::Function(*function),
+            _ => return None,
+        })
+    }
+
+    /// True if a value is as one that was seen.
+    fn is_as(seen: &Seen, value: &Value<'_>) -> bool {
+        match (seen, value) {
+            (Seen::Undefined, Value::Undefined) | (Seen::None, Value::None) => true,
+            (Seen::Bool(seen), Value::Bool(value)) => seen == value,
+            (Seen::Int(seen), Value::Int(value)) => seen == value,
+            (Seen::Float(seen), Value::Float(value)) => *seen == value.to_bits(),
+            (Seen::Text(seen), Value::String(text)) | (Seen::SafeText(seen), Value::Safe(text)) => {
+                **seen == **text
+            }
+            (Seen::Object(seen), Value::Dict(Dict::Data(object))) => std::ptr::eq(*seen, *object),
+            (Seen::Objects(seen), Value::List(List::Computed(items))) => {
+                let is_same = |(seen, item): (&*const Map, &Value<'_>)| match item {
+                    Value::Dict(Dict::Data(object)) => std::ptr::eq(*seen, *object),
+                    _ => false,
+                };
+                seen.len() == items.len() && seen.iter().zip(items.iter()).all(is_same)
+            }
+            (Seen::Macro(seen), Value::Macro(definition)) => std::ptr::eq(*seen, *definition),
+            (Seen::Function(seen), Value::Function(function)) => seen == function,
+            _ => false,
+        }
+    }
+
+    /// Keeps an iteration.
+    fn keep(&mut self, recording: Recording, effects: Effects) {
+        self.bytes += effects.printed.len();
+        let key = (recording.of, recording.object);
+        let mut reads = recording.reads.into_iter();
+        let Some(mut node) = self.known.get_mut(&key) else {
+            self.known.insert(key, Node::behind(reads, effects));
+            return;
+        };
+        // Iterations that have seen the same so far read the same next.
+        while let (Node::Read(known, branches), Some((read, seen))) = (node, reads.next()) {
+            if *known != read {
+                return;
+            }
+            let Some(at) = branches.iter().position(|(known, _)| *known == seen) else {
+                branches.push((seen, Node::behind(reads, effects)));
+                return;
+            };
+            node = &mut branches[at].1;
+        }
+    }
+}
+
+impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
+    /// True if the iterations of a loop may be known.
+    pub(crate) fn remembers(&self, statement: &For) -> bool {
+        let Some(memo) = &self.memo else { return false };
+        let is_outermost = !self.is_recording && self.frames.is_empty();
+        is_outermost
+            && memo.loops.contains_key(&std::ptr::from_ref(statement))
+            && !self.holds_generators()
+    }
+
+    /// Runs an iteration for `item` of a loop that is [remembered](Self::remembers), or repeats it.
+    pub(crate) fn run_remembered(&mut self, statement: &'r For, item: &Value<'r>) -> Outcome<Flow> {
+        let object = match (item, &self.memo) {
+            (Value::Dict(Dict::Data(object)), Some(memo)) => {
+                Some(*object).filter(|object| memo.objects.contains(&std::ptr::from_ref(*object)))
+            }
+            _ => None,
+        };
+        let Some(object) = object else { return self.run_scope(&statement.scope) };
+        if let Some(flow) = self.repeat(statement, object)? {
+            return Ok(flow);
+        }
+        let Some(memo) = self.memo.as_mut().filter(|memo| memo.bytes < MOST_BYTES) else {
+            return self.run_scope(&statement.scope);
+        };
+        memo.current = Some(Recording {
+            of: statement,
+            object,
+            reads: Vec::new(),
+            assigned: Vec::new(),
+            made: Vec::new(),
+            is_spoiled: false,
+            printed: self.output.text.len(),
+            work: self.meter.done(),
+            left: self.left,
+        });
+        let spans = self.output.spans.len();
+        self.is_recording = true;
+        let flow = self.run_scope(&statement.scope);
+        self.is_recording = false;
+        let recording = self.memo.as_mut().and_then(|memo| memo.current.take());
+        if let (Ok(flow), Some(recording)) = (&flow, recording)
+            && *flow != Flow::Break
+            && !recording.is_spoiled
+            && spans == self.output.spans.len()
+        {
+            self.keep(recording, *flow);
+        }
+        flow
+    }
+
+    /// Keeps an iteration that has ended.
+    fn keep(&mut self, recording: Recording, flow: Flow) {
+        let mut assigned: Vec<(Slot, Box<str>, Seen)> =
+            Vec::with_capacity(recording.assigned.len());
+        for (slot, name) in &recording.assigned {
+            if assigned.iter().any(|(known, before, _)| known == slot && before == name) {
+                continue;
+            }
+            let Value::Namespace(attributes) = self.get(*slot) else { return };
+            let attributes = attributes.borrow();
+            let seen = attributes.get(name).zip(self.memo.as_ref());
+            let Some(seen) = seen.and_then(|(value, memo)| memo.seen(value)) else { return };
+            let is_made_again = match &seen {
+                Seen::Object(object) => *object == recording.object,
+                Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => false,
+                _ => true,
+            };
+            if !is_made_again {
+                return;
+            }
+            assigned.push((*slot, name.clone(), seen));
+        }
+        let left = LeftBehind {
+            assigned: self.left.assigned - recording.left.assigned,
+            looked: self.left.looked - recording.left.looked,
+            generators: self.left.generators - recording.left.generators,
+        };
+        let effects = Effects {
+            printed: self.output.text[recording.printed..].into(),
+            assigned,
+            flow,
+            work: self.meter.done() - recording.work,
+            left,
+        };
+        if let Some(memo) = &mut self.memo {
+            memo.keep(recording, effects);
+        }
+    }
+
+    /// Repeats an iteration, if one is known that reads what is there now.
+    fn repeat(&mut self, statement: &'r For, object: &'r Map) -> Outcome<Option<Flow>> {
+        let Some(memo) = self.memo.take() else { return Ok(None) };
+        let (before, left) = (self.meter.mark(), self.left);
+        let mut node = memo.known.get(&(std::ptr::from_ref(statement), std::ptr::from_ref(object)));
+        while let Some(Node::Read(read, branches)) = node {
+            let value = match read {
+                Read::Expression(number) => {
+                    let outer = &memo.loops[&std::ptr::from_ref(statement)].expressions;
+                    self.evaluate(outer[*number].expression).ok()
+                }
+                Read::Slot(slot) => Some(self.get(*slot).clone()),
+                Read::Input(number) => Some(self.inputs[*number].clone()),
+            };
+            let follows = |value: &Value<'_>| {
+                branches.iter().find(|(seen, _)| IterationMemo::is_as(seen, value))
+            };
+            node = value.as_ref().and_then(follows).map(|(_, next)| next);
+        }
+        // To look is no work of the template.
+        self.meter.rewind(before);
+        self.left = left;
+        let result = match node {
+            Some(Node::Done(effects)) => self.take(effects, object).map(Some),
+            _ => Ok(None),
+        };
+        memo.repeated += usize::from(matches!(result, Ok(Some(_))));
+        self.memo = Some(memo);
+        result
+    }
+
+    /// Does what an iteration did.
+    fn take(&mut self, effects: &Effects, object: &'r Map) -> Outcome<Flow> {
+        self.meter.repeat(effects.work)?;
+        self.meter.hold(effects.printed.len())?;
+        self.output.text.push_str(&effects.printed);
+        for (slot, name, seen) in &effects.assigned {
+            let text = |text: &str| self.meter.string(text.to_owned());
+            let value = match seen {
+                Seen::Undefined => Value::Undefined,
+                Seen::Bool(value) => Value::Bool(*value),
+                Seen::Int(value) => Value::Int(*value),
+                Seen::Float(bits) => Value::Float(f64::from_bits(*bits)),
+                Seen::Text(seen) => text(seen)?,
+                Seen::SafeText(seen) => match text(seen)? {
+                    Value::String(text) => Value::Safe(text),
+                    other => other,
+                },
+                Seen::Object(_) => Value::Dict(Dict::Data(object)),
+                Seen::None | Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => Value::None,
+            };
+            if let Value::Namespace(attributes) = self.get(*slot) {
+                attributes.borrow_mut().insert(name.clone(), value);
+            }
+        }
+        let LeftBehind { assigned, looked, generators } = effects.left;
+        self.left.assigned += assigned;
+        self.left.looked += looked;
+        self.left.generators += generators;
+        Ok(effects.flow)
+    }
+
+    /// The value of an expression while an iteration is recorded, if it is an outer one of the loop.
+    pub(crate) fn recorded(&mut self, expression: &'r Expression) -> Option<Outcome<Value<'r>>> {
+        let (current, reads) = self.recording()?;
+        let Some(&number) = reads.numbers.get(&std::ptr::from_ref(expression)) else {
+            // `loop` itself may be read anywhere.
+            if reads.is_loop(expression) {
+                self.spoil();
+            }
+            return None;
+        };
+        let read = &reads.expressions[number];
+        let is_own = current.assigned.iter().any(|(slot, name)| read.reads_attribute(*slot, name));
+        // Of what the iteration has assigned itself, and of other things, the parts are looked at one by one.
+        if is_own && !read.is_one_attribute {
+            if matches!(expression, Expression::Name(_)) {
+                self.spoil();
+            }
+            return None;
+        }
+        self.is_recording = false;
+        let value = self.evaluate(expression);
+        self.is_recording = true;
+        match &value {
+            Ok(_) if is_own => {}
+            Ok(value) => self.note(Read::Expression(number), value),
+            Err(_) => self.spoil(),
+        }
+        Some(value)
+    }
+
+    /// The iteration that is recorded, and the reads of its loop.
+    fn recording(&self) -> Option<(&Recording, &LoopReads<'m>)> {
+        let memo = self.memo.as_ref()?;
+        let current = memo.current.as_ref()?;
+        Some((current, memo.loops.get(&current.of)?))
+    }
+
+    /// Notes that the scope of an iteration, or of a macro, is entered.
+    pub(crate) fn note_load(&mut self, load: &Load) {
+        let read = match load {
+            Load::Parameter | Load::Undefined => return,
+            Load::Input(number) => Read::Input(*number),
+            Load::Copy(slot) => {
+                let Some((_, reads)) = self.recording() else { return };
+                let (is_outer, is_loop) = (reads.is_outer(*slot), reads.is_slot_of_loop(*slot));
+                if is_loop {
+                    self.spoil();
+                }
+                if !is_outer {
+                    return;
+                }
+                Read::Slot(*slot)
+            }
+        };
+        let value = match read {
+            Read::Slot(slot) => self.get(slot).clone(),
+            Read::Input(number) => self.inputs[number].clone(),
+            Read::Expression(_) => return,
+        };
+        self.note(read, &value);
+    }
+
+    fn note(&mut self, read: Read, value: &Value<'r>) {
+        let Some(memo) = &mut self.memo else { return };
+        let seen = memo.seen(value);
+        let Some(current) = &mut memo.current else { return };
+        match seen {
+            _ if current.reads.iter().any(|(known, _)| *known == read) => {}
+            Some(seen) => current.reads.push((read, seen)),
+            None => current.is_spoiled = true,
+        }
+    }
+
+    fn spoil(&mut self) {
+        if let Some(current) = self.memo.as_mut().and_then(|memo| memo.current.as_mut()) {
+            current.is_spoiled = true;
+        }
+    }
+
+    /// Notes an assignment to an attribute of the namespace in a variable.
+    pub(crate) fn note_assigned(&mut self, name: &Name, attribute: &str) {
+        let Value::Namespace(attributes) = self.get(name.slot) else { return };
+        let address = Rc::as_ptr(attributes).cast::<()>();
+        let Some(memo) = &mut self.memo else { return };
+        let Some(current) = &mut memo.current else { return };
+        if current.made.contains(&address) {
+            return;
+        }
+        let is_outer = memo.loops.get(&current.of).is_some_and(|reads| reads.is_outer(name.slot));
+        if is_outer {
+            current.assigned.push((name.slot, attribute.into()));
+        } else {
+            current.is_spoiled = true;
+        }
+    }
+
+    /// Notes that a namespace was made.
+    pub(crate) fn note_namespace(&mut self, made: &Value<'r>) {
+        if let Value::Namespace(attributes) = made
+            && let Some(current) = self.memo.as_mut().and_then(|memo| memo.current.as_mut())
+        {
+            current.made.push(Rc::as_ptr(attributes).cast());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::sync::Arc;
+
+    use chrono::NaiveDateTime;
+
+    use super::*;
+    use crate::evaluation::input::Input;
+    use crate::json::Json;
+    use crate::limits::{Allowance, Meter};
+
+    /// Templates, and whether their loops are ever repeated.
+    const TEMPLATES: [(&str, bool); 23] = [
+        ("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", true),
+        (
+            "{% for m in messages %}{% if loop.last %}[last]{% endif %}{% if loop.first %}[{{ loop.length }}]{% endif %}\
+             {{ m.content }}{{ '!' if add_generation_prompt }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}",
+            true,
+        ),
+        (
+            "{% set ns = namespace(last=-1, n=0) %}{% for m in messages[::-1] %}{% if ns.last < 0 and m.role == 'user' %}\
+             {% set ns.last = messages | length - 1 - loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}\
+             {% if loop.index0 > ns.last %}(new){% endif %}{{ m.content }}{% endfor %}{{ ns.last }}",
+            true,
+        ),
+        (
+            "{% set ns = namespace(n=0, role='') %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% if ns.role == m.role %}same\
+             {% endif %}{% set ns.role = m.role %}{{ ns.n }}{{ ns.role }}{% endfor %}{{ ns.n }}{{ ns.role }}",
+            true,
+        ),
+        (
+            "{% for m in messages %}{% if loop.first or messages[loop.index0 - 1].role != 'tool' %}<t>{% endif %}{{ m.content }}\
+             {% if loop.last or messages[loop.index0 + 1].role != 'tool' %}</t>{% endif %}{% endfor %}",
+            true,
+        ),
+        (
+            "{% for m in messages %}{{ loop.previtem.role if loop.previtem }}{{ loop.nextitem.role if loop.nextitem is defined }}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set sep = '|' %}{% macro show(m, n) %}{{ sep }}{{ m.role }}{{ n }}{{ messages | length }}{% endmacro %}\
+             {% for m in messages %}{{ show(m, loop.index) }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set sep = '|' %}{% macro show(m, n) %}{{ sep }}{{ m.role }}{{ n }}{% endmacro %}\
+             {% for m in messages %}{{ show(m, loop.index) }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% for m in messages %}{% for later in messages[loop.index:] %}{{ later.role[0] }}{{ loop.index }}{% endfor %};{% endfor %}",
+            true,
+        ),
+        (
+            "{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% for m in messages %}{% if m.role == 'tool' %}{% break %}{% endif %}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set users = messages | selectattr('role', 'equalto', 'user') %}{% for m in messages %}{{ users | length if false }}\
+             {% for u in users %}{{ u.content }}{% endfor %}{{ m.role }}{% endfor %}",
+            false,
+        ),
+        (
+            "{% set users = messages | selectattr('role', 'equalto', 'user') | list %}{% for m in messages %}\
+             {% if m == users[-1] %}*{% endif %}{{ m.content }}{{ users | length }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set ns = namespace(n=0) %}{% for m in messages %}{% set n = ns %}{% set ns.n = ns.n + 1 %}{{ n.n }}{% endfor %}",
+            false,
+        ),
+        (
+            "{% for m in messages %}{% set own = namespace(found=false) %}{% for x in m.content %}{% set own.found = true %}\
+             {% endfor %}{{ own.found }}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% for m in messages if m.role != 'tool' %}{{ loop.index }}{{ loop.last }}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% for m in messages %}{% set text %}{{ m.content }}{% if loop.last %}.{% endif %}{% endset %}{{ text | upper }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set ns = namespace(first=true) %}{% for m in messages %}{% if ns.first and not loop.last %}F{% endif %}\
+             {% set ns.first = false %}{% if ns.first or loop.last %}L{% endif %}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set ns = namespace(a='a', b='b') %}{% for m in messages %}{% set ns.b = 'x' %}{{ ns['a'] ~ loop.last }}{% set ns.a = m.role %}\
+             {% endfor %}",
+            false,
+        ),
+        (
+            "{% set ns = namespace(message={}) %}{% for m in messages %}{{ ns.message.role }}{% set ns.message = m %}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set all = messages %}{% set ns = namespace(kept=[]) %}{% for m in all %}{% set ns.kept = ns.kept + [m] %}{{ m.content }}\
+             {{ ns.kept | length }}{% endfor %}{% for m in ns.kept %}{{ m.role }}{{ loop.revindex }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% for m in messages %}{% if m.role == 'tool' and loop.last %}{{ raise_exception('a tool') }}{% endif %}{{ m.content }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set text %}{% for m in messages %}{{ m.content }}{{ loop.index if m.role == 'user' }}{% endfor %}{% endset %}{{ text | trim }}",
+            true,
+        ),
+    ];
+
+    fn message(role: &str, content: &str) -> Map {
+        [("role", role), ("content", content)]
+            .into_iter()
+            .map(|(key, value)| (Arc::from(key), Json::String(value.into())))
+            .collect()
+    }
+
+    #[test]
+    fn a_render_with_a_memo_is_as_one_without() {
+        let roles =
+            ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant"];
+        let messages: Vec<Map> =
+            (0..).zip(roles).map(|(n, it)| message(it, &format!(" t{n} "))).collect();
+        let other = message("assistant", "other");
+        for (source, repeats) in TEMPLATES {
+            let template = Template::compile(source).expect("a template");
+            let mut memo = IterationMemo::new(&template, messages.iter());
+            for round in 0..3 {
+                for count in 1..=messages.len() {
+                    for (prompt, replaced) in
+                        [(false, false), (true, false), (false, true), (true, round == 1)]
+                    {
+                        let mut given: Vec<Cow<'_, Map>> =
+                            messages[..count].iter().map(Cow::Borrowed).collect();
+                        if replaced {
+                            given[count - 1] = Cow::Owned(other.clone());
+                        }
+                        let input = |name: &str| match name {
+                            "messages" => Some(Input::Objects(&given)),
+                            "add_generation_prompt" => Some(Input::Bool(prompt)),
+                            _ => None,
+                        };
+                        let (one, two) =
+                            [(); 2].map(|()| Meter::new(Allowance::RECORD, &|| 0, None)).into();
+                        let alone = template.render(NaiveDateTime::default(), input, None, &one);
+                        let again =
+                            template.render_again(NaiveDateTime::default(), input, &mut memo, &two);
+                        let text = |it: Result<_, _>| {
+                            it.map(|it: super::super::render::RenderOutput| it.text)
+                        };
+                        assert_eq!(text(again), text(alone), "{source}, {count} messages");
+                    }
+                }
+            }
+            assert_eq!(
+                memo.repeated > 0,
+                repeats,
+                "{source} has repeated {} iterations",
+                memo.repeated
+            );
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! [`LoopReads`]: the expressions of a loop that depend on nothing but what is around it.
+
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+
+use crate::language::tree::{
+    Arguments, AssignmentTarget, Captured, Expression, For, Load, Macro, Scope, Slot, Statement,
+    StatementKind, Template,
+};
+use crate::language::visit::children;
+
+/// What a loop reads from around it.
+#[derive(Debug)]
+pub(super) struct LoopReads<'m> {
+    /// The expressions that name nothing but variables from outside of the loop, and attributes of `loop`.
+    pub(super) expressions: Vec<OuterExpression<'m>>,
+    /// The number of each of them.
+    pub(super) numbers: HashMap<*const Expression, usize, RandomState>,
+    /// The variables of the loop and of what is in it.
+    inner: HashSet<usize, RandomState>,
+    /// The slot of `loop`.
+    looping: Option<Slot>,
+}
+
+/// An expression that depends on nothing but what is around a loop.
+#[derive(Debug)]
+pub(super) struct OuterExpression<'m> {
+    pub(super) expression: &'m Expression,
+    /// Its variables, each with the attribute that is read of it, if that is known.
+    variables: Vec<(Slot, Option<&'m str>)>,
+    /// True if it is one attribute of a variable.
+    pub(super) is_one_attribute: bool,
+}
+
+impl OuterExpression<'_> {
+    /// True if it reads an attribute of a variable.
+    pub(super) fn reads_attribute(&self, slot: Slot, name: &str) -> bool {
+        self.variables
+            .iter()
+            .any(|(known, read)| *known == slot && read.is_none_or(|read| read == name))
+    }
+}
+
+/// The loops of a template that no other loop and no macro is around, and that assign each item to one variable.
+pub(super) fn loops_of(template: &Template) -> HashMap<*const For, LoopReads<'_>, RandomState> {
+    let mut macros = Vec::new();
+    let mut loops = Vec::new();
+    find(&template.scope.body, &mut loops, &mut macros);
+    let reads = loops.into_iter().map(|it| (std::ptr::from_ref(it), LoopReads::of(it, &macros)));
+    reads.collect()
+}
+
+/// Finds the loops and macros of statements, but for those inside of a loop.
+fn find<'m>(body: &'m [Statement], loops: &mut Vec<&'m For>, macros: &mut Vec<&'m Macro>) {
+    for statement in body {
+        match &statement.kind {
+            StatementKind::If(branches, otherwise) => {
+                branches.iter().for_each(|(_, body)| find(body, loops, macros));
+                find(otherwise, loops, macros);
+            }
+            StatementKind::For(it) => {
+                if matches!(it.target, AssignmentTarget::Name(_)) {
+                    loops.push(it);
+                }
+            }
+            StatementKind::Capture(_, captured) | StatementKind::Filter(captured) => {
+                find(&captured.scope.body, loops, macros);
+            }
+            StatementKind::With(_, scope) => find(&scope.body, loops, macros),
+            StatementKind::Macro(_, definition) => macros.push(definition),
+            _ => {}
+        }
+    }
+}
+
+impl<'m> LoopReads<'m> {
+    fn of(statement: &'m For, macros: &[&'m Macro]) -> Self {
+        let mut reads = Self {
+            expressions: Vec::new(),
+            numbers: HashMap::default(),
+            inner: HashSet::default(),
+            looping: statement.looping.as_ref().map(|name| name.slot),
+        };
+        reads.assigned_in_loop(statement);
+        reads.of_body(&statement.scope.body);
+        macros.iter().for_each(|definition| reads.of_macro(definition));
+        reads
+    }
+
+    /// True if a variable is from outside of the loop.
+    pub(super) fn is_outer(&self, slot: Slot) -> bool {
+        !slot.local && !self.inner.contains(&slot.index)
+    }
+
+    fn add_inner(&mut self, slot: Slot) {
+        if !slot.local {
+            self.inner.insert(slot.index);
+        }
+    }
+
+    fn assigned_in_loop(&mut self, statement: &For) {
+        self.assigned(&statement.target);
+        statement.looping.iter().for_each(|name| self.add_inner(name.slot));
+        if let Some((target, enter, _)) = &statement.test {
+            self.assigned(target);
+            self.entered(enter);
+        }
+        self.assigned_in(&statement.scope);
+        self.assigned_in(&statement.otherwise);
+    }
+
+    fn assigned(&mut self, target: &AssignmentTarget) {
+        match target {
+            AssignmentTarget::Name(name) => self.add_inner(name.slot),
+            AssignmentTarget::Tuple(targets) => {
+                targets.iter().for_each(|target| self.assigned(target));
+            }
+            AssignmentTarget::Attribute(..) => {}
+        }
+    }
+
+    fn entered(&mut self, enter: &[(Slot, Load)]) {
+        enter.iter().for_each(|(slot, _)| self.add_inner(*slot));
+    }
+
+    /// Adds the variables that a scope has or assigns.
+    fn assigned_in(&mut self, scope: &Scope) {
+        self.entered(&scope.enter);
+        self.assigned_by(&scope.body);
+    }
+
+    fn assigned_by(&mut self, body: &[Statement]) {
+        for statement in body {
+            match &statement.kind {
+                StatementKind::If(branches, otherwise) => {
+                    branches.iter().for_each(|(_, body)| self.assigned_by(body));
+                    self.assigned_by(otherwise);
+                }
+                StatementKind::For(it) => self.assigned_in_loop(it),
+                StatementKind::Set(target, _) => self.assigned(target),
+                StatementKind::Capture(target, captured) => {
+                    self.assigned(target);
+                    self.assigned_in_captured(captured);
+                }
+                StatementKind::Filter(captured) => self.assigned_in_captured(captured),
+                StatementKind::With(variables, scope) => {
+                    variables.iter().for_each(|(target, _)| self.assigned(target));
+                    self.assigned_in(scope);
+                }
+                StatementKind::Macro(name, definition) => {
+                    self.add_inner(name.slot);
+                    self.assigned_in_macro(definition);
+                }
+                StatementKind::Call(call) => self.assigned_in_macro(&call.2),
+                StatementKind::Generation(scope) => self.assigned_in(scope),
+                StatementKind::Text(_)
+                | StatementKind::Print(_)
+                | StatementKind::Break
+                | StatementKind::Continue => {}
+            }
+        }
+    }
+
+    fn assigned_in_captured(&mut self, captured: &Captured) {
+        self.assigned_in(&captured.scope);
+        captured.filtered.iter().for_each(|(output, _)| self.add_inner(output.slot));
+    }
+
+    fn assigned_in_macro(&mut self, definition: &Macro) {
+        definition.parameters.iter().for_each(|name| self.add_inner(name.slot));
+        definition.caller.iter().for_each(|name| self.add_inner(name.slot));
+        self.assigned_in(&definition.scope);
+    }
+
+    /// Adds the outer expressions that statements evaluate.
+    fn of_body(&mut self, body: &'m [Statement]) {
+        for statement in body {
+            match &statement.kind {
+                StatementKind::Print(expression) | StatementKind::Set(_, expression) => {
+                    self.of_expression(expression);
+                }
+                StatementKind::If(branches, otherwise) => {
+                    for (condition, body) in branches {
+                        self.of_expression(condition);
+                        self.of_body(body);
+                    }
+                    self.of_body(otherwise);
+                }
+                StatementKind::For(it) => {
+                    self.of_expression(&it.items);
+                    it.test.iter().for_each(|(_, _, test)| self.of_expression(test));
+                    self.of_body(&it.scope.body);
+                    self.of_body(&it.otherwise.body);
+                }
+                StatementKind::Capture(_, captured) | StatementKind::Filter(captured) => {
+                    self.of_body(&captured.scope.body);
+                    captured.filtered.iter().for_each(|(_, filters)| self.of_expression(filters));
+                }
+                StatementKind::With(variables, scope) => {
+                    variables.iter().for_each(|(_, value)| self.of_expression(value));
+                    self.of_body(&scope.body);
+                }
+                StatementKind::Macro(_, definition) => self.of_macro(definition),
+                StatementKind::Call(call) => {
+                    let (function, arguments, body) = &**call;
+                    self.of_expression(function);
+                    self.of_arguments(arguments);
+                    self.of_macro(body);
+                }
+                StatementKind::Generation(scope) => self.of_body(&scope.body),
+                StatementKind::Text(_) | StatementKind::Break | StatementKind::Continue => {}
+            }
+        }
+    }
+
+    fn of_macro(&mut self, definition: &'m Macro) {
+        definition.defaults.iter().for_each(|value| self.of_expression(value));
+        self.of_body(&definition.scope.body);
+    }
+
+    fn of_arguments(&mut self, arguments: &'m Arguments) {
+        arguments.positional.iter().for_each(|value| self.of_expression(value));
+        arguments.named.iter().for_each(|(_, value)| self.of_expression(value));
+        arguments.list.iter().chain(&arguments.dict).for_each(|value| self.of_expression(value));
+    }
+
+    fn of_expression(&mut self, expression: &'m Expression) {
+        if self.depends_on_outer_alone(expression) {
+            let mut variables = Vec::new();
+            self.variables_of(expression, &mut variables);
+            if !variables.is_empty() {
+                let is_one_attribute = matches!(
+                    expression,
+                    Expression::Attribute(of, _) if matches!(**of, Expression::Name(_))
+                );
+                let outer = OuterExpression { expression, variables, is_one_attribute };
+                self.numbers.insert(std::ptr::from_ref(expression), self.expressions.len());
+                self.expressions.push(outer);
+            }
+        }
+        match expression {
+            // A method is called without evaluating it.
+            Expression::Call(parts) => {
+                let (function, arguments) = &**parts;
+                match function {
+                    Expression::Attribute(receiver, _) => self.of_expression(receiver),
+                    other => self.of_expression(other),
+                }
+                self.of_arguments(arguments);
+            }
+            other => children(other, &mut |child| self.of_expression(child)),
+        }
+    }
+
+    fn depends_on_outer_alone(&self, expression: &Expression) -> bool {
+        match expression {
+            Expression::Name(name) => self.is_outer(name.slot),
+            Expression::Attribute(of, _) if self.is_loop(of) => true,
+            Expression::Call(_) | Expression::Unrendered(_) => false,
+            other => {
+                let mut depends = true;
+                children(other, &mut |child| depends &= self.depends_on_outer_alone(child));
+                depends
+            }
+        }
+    }
+
+    /// True if an expression is `loop`.
+    pub(super) fn is_loop(&self, expression: &Expression) -> bool {
+        matches!(expression, Expression::Name(name) if self.is_slot_of_loop(name.slot))
+    }
+
+    /// True if a variable is `loop`.
+    pub(super) fn is_slot_of_loop(&self, slot: Slot) -> bool {
+        Some(slot) == self.looping
+    }
+
+    fn variables_of(&self, expression: &'m Expression, found: &mut Vec<(Slot, Option<&'m str>)>) {
+        match expression {
+            Expression::Name(name) => found.push((name.slot, None)),
+            Expression::Attribute(of, attribute) => match &**of {
+                Expression::Name(name) => found.push((name.slot, Some(attribute))),
+                other => self.variables_of(other, found),
+            },
+            other => children(other, &mut |child| self.variables_of(child, found)),
+        }
+    }
+}
