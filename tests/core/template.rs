@@ -14,7 +14,7 @@ const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.cont
 pub(super) fn context() -> TemplateContext {
     TemplateContext {
         special_tokens: vec![("eos_token".to_owned(), "</s>".to_owned())],
-        turn_ends: vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()],
+        special_contents: vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()],
         stops: Vec::new(),
         tokens: None,
         now: NaiveDate::from_ymd_opt(2026, 3, 9)

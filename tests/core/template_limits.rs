@@ -29,7 +29,7 @@ fn cpu_time(started: Instant) -> Duration {
 fn template(source: &str) -> ChatTemplate {
     let context = TemplateContext {
         special_tokens: Vec::new(),
-        turn_ends: vec!["<|im_end|>".to_owned()],
+        special_contents: vec!["<|im_end|>".to_owned()],
         stops: Vec::new(),
         tokens: None,
         now: NaiveDateTime::default(),

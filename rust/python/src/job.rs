@@ -143,7 +143,7 @@ impl TemplateParts {
     pub(crate) fn template(self, now: NaiveDateTime, caller: &Caller) -> Result<JobTemplate> {
         let context = TemplateContext {
             special_tokens: self.pretrained.special_tokens.clone(),
-            turn_ends: self.pretrained.tokenizer.special_tokens().to_vec(),
+            special_contents: self.pretrained.tokenizer.special_tokens().to_vec(),
             stops: self.pretrained.stop_tokens.clone(),
             tokens: Some(SharedTokens::of(&self.pretrained.tokenizer)),
             now,

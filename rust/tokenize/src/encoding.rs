@@ -24,7 +24,7 @@ impl Encoding {
     /// An empty buffer with room for `ids` ids. For millions of ids, this costs the system less than a buffer
     /// that grows.
     pub fn with_room(ids: usize) -> Self {
-        Self { ids: crate::machine::with_room(ids), touched: Vec::new() }
+        Self { ids: crate::hardware::with_room(ids), touched: Vec::new() }
     }
 
     /// Empties the buffer, keeping its memory.

@@ -7,8 +7,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type, Schema};
 use arrow::record_batch::RecordBatch;
 
-use super::documents::{ANSWERS, Boundaries, PackedOptions};
 use super::lists::{Lists, NumberLists, type_name};
+use super::written_rows::{ANSWERS, Boundaries, PackedOptions};
 use crate::config::{ObjectiveName, Per, RowColumn};
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;

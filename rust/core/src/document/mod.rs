@@ -10,7 +10,7 @@ pub mod ids;
 mod literals;
 mod ordinary_ranges;
 pub mod pictures;
-mod several;
+mod several_texts;
 mod span_edges;
 pub mod store;
 mod surrounding_tokens;
@@ -28,7 +28,7 @@ pub use crate::record::TrainedRun;
 
 pub(crate) use binary_form::{FIXED as RECORD_HEAD, RecordHead};
 pub use pictures::{DocumentPicture, DocumentPictureSource, WordBytes};
-pub use several::{PartKind, Several, Whole};
+pub use several_texts::{PartKind, Several, Whole};
 
 /// The name of a column of lists of numbers, one list a document. Another objective brings other names, such as its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -35,10 +35,10 @@ pub use runs::reindex::reindex;
 pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
-pub(crate) use accounts::books::Books;
 pub(crate) use accounts::input_facts::InputFacts;
-pub(crate) use documents::intake::Outcome;
+pub(crate) use accounts::run_books::Books;
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
+pub(crate) use documents::tokenized_blocks::Outcome;
 pub(crate) use documents::validation_split::{SplitSide, SplitThreshold};
 pub(crate) use rows::cutter::Cutter;
 pub(crate) use rows::row_packer::{ClosedRow, RowPacker};

@@ -7,7 +7,7 @@
 //!
 //! * [`lane`] packs the documents of one lane: which extents it reads in which order, its blocks, its rows.
 //! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
-//! * [`record_selection`] and [`taken_split`] say which records are read.
+//! * [`record_selection`] and [`split_side`] say which records are read.
 //! * [`counts`] counts the rows of a finite run, so that its ranks end together.
 //! * [`state`] is the state of a run after a table: the places of its lanes, and the identity of its inputs and options.
 //!
@@ -22,9 +22,9 @@ mod options;
 mod ranks_without_rows;
 mod record_selection;
 mod run_context;
+mod split_side;
 mod state;
 mod step_rows;
-mod taken_split;
 mod wanted_values;
 
 use std::cell::RefCell;

@@ -83,7 +83,7 @@ fn reserved(kwargs: &Map) -> Option<&str> {
 fn fingerprint(source: &str, context: &TemplateContext) -> String {
     let parts = format!(
         "{source:?}{:?}{:?}{:?}{:?}",
-        context.special_tokens, context.turn_ends, context.stops, context.kwargs
+        context.special_tokens, context.special_contents, context.stops, context.kwargs
     );
     blake3::hash(parts.as_bytes()).to_hex().to_string()
 }
@@ -196,7 +196,7 @@ impl ChatTemplate {
 
     /// True if the tokenizer of the template has a special token of this content.
     pub fn has_special_token(&self, content: &str) -> bool {
-        self.context.turn_ends.iter().any(|token| token == content)
+        self.context.special_contents.iter().any(|token| token == content)
     }
 
     /// True if the template marks the assistant's text with `{% generation %}` blocks.

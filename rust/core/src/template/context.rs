@@ -12,7 +12,7 @@ pub struct TemplateContext {
     /// [`fastpack_tokenize::Pretrained::special_tokens`].
     pub special_tokens: Vec<(String, String)>,
     /// Contents of the special added tokens, longest first. Any of them can end a turn.
-    pub turn_ends: Vec<String>,
+    pub special_contents: Vec<String>,
     /// Contents of the tokens at which generation stops by the folder's generation config; empty if it does not say.
     pub stops: Vec<String>,
     /// The tokens of texts, if the tokenizer is known.

@@ -5,13 +5,13 @@
 //! messages, finds the trained parts where a template does not mark them ([`trained`]), and decides when a
 //! recorded program replaces the interpreter ([`replay`]).
 
-mod allowance;
 mod chat;
 mod context;
 mod conversation;
 mod markers;
 mod processes;
 mod prompts;
+mod render_limits;
 mod rendered;
 mod replay;
 mod select;

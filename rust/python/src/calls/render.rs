@@ -132,6 +132,13 @@ fn template(
     let invalid = |message: String| PyValueError::new_err(message);
     let now = now_iso.parse().map_err(|error| invalid(format!("`now_iso`: {error}")))?;
     let (stops, kwargs) = (Vec::new(), Map::default());
-    let context = TemplateContext { special_tokens, turn_ends, stops, tokens: None, now, kwargs };
+    let context = TemplateContext {
+        special_tokens,
+        special_contents: turn_ends,
+        stops,
+        tokens: None,
+        now,
+        kwargs,
+    };
     ChatTemplate::new("template", source, context).map_err(|error| invalid(error.to_string()))
 }

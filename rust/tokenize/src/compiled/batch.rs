@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::gaps;
+use super::cache_misses;
 use super::memory::{BATCH, Gap, NOWHERE, QueuedPiece, ThreadMemory};
 use super::spans::Watch;
 use crate::pieces::{LONGEST, MOST, PieceCache, PieceKey};
@@ -242,10 +242,10 @@ fn flush(
     memory.count = 0;
     let copied = answer(run.pieces, memory);
     if !memory.gaps.is_empty() {
-        gaps::fill(model, &run, memory);
+        cache_misses::fill(model, &run, memory);
     }
     let from = out.ids.len();
-    gaps::assemble(copied, memory, out.ids);
+    cache_misses::assemble(copied, memory, out.ids);
     if run.range(run.pieces.len() - 1).end > out.watch.next() {
         tell(model, &run, from, copied, memory, out);
     }

@@ -1,10 +1,10 @@
 //! The compiled engines: they serve a whole tokenizer without the Hugging Face crate.
 
 mod batch;
+mod cache_misses;
 mod cutting;
 mod engines;
 mod file;
-mod gaps;
 mod memory;
 mod models;
 mod names;

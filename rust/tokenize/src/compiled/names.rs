@@ -6,7 +6,7 @@ use tokenizers::{Decoder, DecoderWrapper};
 
 use super::file::WrittenModel;
 use crate::added::AddedToken;
-use crate::machine::AHEAD;
+use crate::hardware::AHEAD;
 use crate::pieces::Vocabulary;
 
 /// The value for an id that no token has.

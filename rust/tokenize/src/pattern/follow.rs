@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::class::CodePoints;
-use super::program::{Instruction, Program};
+use super::instructions::{Instruction, Program};
 use super::tree::Edge;
 
 /// The most states: a pattern with more would take too much memory.

@@ -1,7 +1,7 @@
 //! The cache of one thread for pieces that are too long, or have too many ids, for the cache of short pieces.
 
 use super::hash;
-use crate::machine::prefetch;
+use crate::hardware::prefetch;
 
 /// Bytes of the longest piece that is stored: longer pieces hardly ever recur.
 const LONGEST: usize = 256;

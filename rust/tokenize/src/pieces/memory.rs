@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapMut, MmapOptions};
 
-use crate::machine::prefetch;
+use crate::hardware::prefetch;
 
 /// A word of memory.
 pub(super) type Word = [u8; 8];

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::key::{PieceKey, SPARE};
 use super::memory::{LARGE, LineMemory, SharedLine, SharedLines};
-use crate::machine::AHEAD;
+use crate::hardware::AHEAD;
 
 /// The most ids that an entry holds.
 pub(crate) const MOST: usize = 4;

@@ -5,8 +5,8 @@
 
 mod entry;
 mod load;
-mod log;
 mod progress;
+mod token_log;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::document::{ColumnName, Document, Documents};
 
 pub use entry::LogEntry;
 pub use load::{DocumentPart, Loaded};
-pub use log::{Log, LoggedBlock};
 pub use progress::LogProgress;
+pub use token_log::{Log, LoggedBlock};
 
 /// The segments, and the bytes of their documents, above which it pays to search a store for documents that no row needs any more.
 /// A segment is what one [`Store::push`] appended. Where many lanes of a stream have a store each, they share both numbers.

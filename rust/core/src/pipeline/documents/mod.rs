@@ -1,7 +1,7 @@
 //! From blocks of records to documents: recognises shapes, renders, tokenizes, finds the trained tokens, and calls the
 //! functions of the caller.
 //!
-//! Begin at [`intake`], which hands blocks to threads and takes documents back in input order. [`recognise`] finds the shape of a
+//! Begin at [`tokenized_blocks`], which hands blocks to threads and takes documents back in input order. [`recognise`] finds the shape of a
 //! file, [`transform`] calls `filter` and `map`, `per_record` and [`worker`] read one record, [`rendering`] makes its text and finds
 //! what is trained. [`custom_objective`] calls the function of `Custom`; [`validation_split`] hashes the content of a record;
 //! [`earlier_blocks`] takes blocks that a stopped run left; [`single`] serves calls of one text.
@@ -9,11 +9,11 @@
 pub(crate) mod custom_objective;
 pub(in crate::pipeline) mod earlier_blocks;
 pub(crate) mod held_pictures;
-pub(crate) mod intake;
 mod per_record;
 pub(crate) mod recognise;
 pub(crate) mod rendering;
 pub(crate) mod single;
+pub(crate) mod tokenized_blocks;
 pub(crate) mod transform;
 pub(crate) mod validation_split;
 pub(crate) mod worker;

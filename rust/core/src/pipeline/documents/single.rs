@@ -9,9 +9,9 @@ use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::config::Source;
 use crate::error::Result;
-use crate::pipeline::documents::intake::{BlockTask, Intake, Numbering, Outcome};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, expectation};
 use crate::pipeline::documents::rendering::renderer::Renderer;
+use crate::pipeline::documents::tokenized_blocks::{BlockTask, Intake, Numbering, Outcome};
 use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::job::Job;
 use crate::record::{Shape, content_of};

@@ -13,7 +13,7 @@ use crate::config::identity::{GroupOfJob, Identity, JobInputs};
 use crate::config::{MaxLost, Options, Output, Validation};
 use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
-use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
+use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome, PartOfJob};
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;

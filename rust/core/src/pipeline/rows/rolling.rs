@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::assemble::BatchRanges;
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece};
-use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::documents::tokenized_blocks::Outcome;
 use crate::pipeline::rows::cutter::Cutter;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::row_packer::RowPacker;

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::config::{MaxLost, Options, Split, Validation};
 use crate::error::Result;
-use crate::pipeline::accounts::books::Books;
 use crate::pipeline::accounts::input_facts::InputFacts;
+use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::rows::leftover_documents::SharedDocument;
 use crate::pipeline::rows::validation_draw::check_split;
 use crate::report::timing::Work;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
 use crate::pipeline::accounts::input_facts::InputFacts;
-use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::documents::tokenized_blocks::Outcome;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::rolling::Rolling;
 use crate::pipeline::rows::run_counts::RunCounts;

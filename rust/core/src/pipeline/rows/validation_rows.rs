@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use crate::config::{Split, Validation};
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan};
-use crate::pipeline::accounts::books::Books;
+use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;

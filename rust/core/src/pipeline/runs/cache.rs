@@ -12,7 +12,7 @@ use crate::config::identity::{FileContent, Identity, JobInputs, MadeBy, MemorySt
 use crate::document::store::Log;
 use crate::error::{Error, Result};
 use crate::pipeline::accounts::input_facts::InputFacts;
-use crate::pipeline::documents::intake::Intake;
+use crate::pipeline::documents::tokenized_blocks::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;
 use crate::pipeline::runs::output_folder::{in_folder, made_by, read_report};

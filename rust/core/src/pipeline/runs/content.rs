@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::documents::tokenized_blocks::Outcome;
 use crate::report::listed_path::ListedPath;
 use crate::util::disk::hex_hash::HexHash;
 

@@ -12,7 +12,7 @@ use crate::config::identity::{FileState, Identity, JobInputs, MadeBy, MemoryStat
 use crate::config::{Inputs, Output, Reading, RowLayout, Source};
 use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
-use crate::pipeline::documents::intake::{Intake, Outcome};
+use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome};
 use crate::pipeline::groups;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;

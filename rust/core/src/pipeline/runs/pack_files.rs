@@ -9,7 +9,7 @@ use super::repack::{KeptRows, pack_kept};
 use crate::config::{Inputs, Shares, Validation};
 use crate::error::{Error, Result};
 use crate::pipeline::accounts::input_facts::InputFacts;
-use crate::pipeline::documents::intake::Intake;
+use crate::pipeline::documents::tokenized_blocks::Intake;
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::Source;
 use crate::error::Result;
-use crate::pipeline::documents::intake::{BlockTask, Intake, Outcome};
+use crate::pipeline::documents::tokenized_blocks::{BlockTask, Intake, Outcome};
 use crate::report::timing::{Stage, Stages};
 
 /// The most blocks of a sample that are processed again: some megabytes, and at least some hundred records.

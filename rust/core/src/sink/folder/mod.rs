@@ -1,6 +1,5 @@
 //! [`Folder`]: an output folder from the first batch to the manifest.
 
-mod adopted;
 mod checked;
 pub(super) mod discard;
 pub(super) mod leftovers;
@@ -8,8 +7,9 @@ pub(super) mod lock;
 pub(super) mod own_files;
 pub(super) mod placed;
 pub(super) mod removable_files;
-mod resume;
+mod resumed_files;
 pub(super) mod survey;
+mod taken_over_shards;
 mod uploading;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -8,7 +8,7 @@ use csv_core::{ReadRecordResult, ReaderBuilder};
 use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::source::block::{Cells, Content, Reader};
-use crate::source::file_bytes::InputBytes;
+use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, LONGEST_RECORD};
 use crate::util::control::Control;
 

@@ -9,7 +9,7 @@ use super::ipc::damage::FILE_MAGIC;
 use crate::config::ShapeName;
 use crate::error::{Error, Result};
 use crate::source::compression::Compression;
-use crate::source::file_bytes::InputBytes;
+use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::BYTE_ORDER_MARK;
 use crate::storage::Location;
 use crate::util::control::Control;

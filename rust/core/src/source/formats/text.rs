@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::source::block::{Content, Reader};
-use crate::source::file_bytes::InputBytes;
+use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::util::control::Control;
 

@@ -9,9 +9,9 @@ use zstd::bulk::Compressor;
 use super::part::{PART, damaged};
 use crate::error::{Error, Result};
 use crate::report::ledger::Reason;
+use crate::source::decompressed_input::InputBytes;
 use crate::source::discovery::found::SourceFile;
 use crate::source::extents::zstd_frames::{SEEK_TABLE, SEEKABLE};
-use crate::source::file_bytes::InputBytes;
 use crate::util::control::Control;
 
 /// The most decoded bytes of a frame: a longer line goes on in the next.

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use super::decompressed_input::InputBytes;
 use super::discovery::discover::discover;
 use super::discovery::found::{FoundFiles, SourceFile, shared_folder};
 use super::extents::line_extent::{beginning, text_of};
-use super::file_bytes::InputBytes;
 use super::formats::format::Container;
 use super::sizes::PEEKED;
 use crate::config::Inputs;

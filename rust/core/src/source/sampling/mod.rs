@@ -2,5 +2,5 @@
 
 pub(super) mod pilot;
 pub(super) mod sample;
-pub(super) mod through;
+pub(super) mod sequential;
 pub(super) mod windows;

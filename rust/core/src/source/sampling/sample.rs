@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::through::Through;
+use super::sequential::Through;
 use super::windows::WindowReader;
 use crate::error::Result;
 use crate::source::discovery::found::SourceFile;

@@ -1,7 +1,7 @@
 //! BPE over symbols: the part that byte-level and `SentencePiece` models share.
 
 use crate::compiled::memory::{Gap, NOWHERE, ThreadMemory};
-use crate::machine::{AHEAD, prefetch};
+use crate::hardware::{AHEAD, prefetch};
 use crate::models::merge::{Lanes, Merge, Merges, Symbol};
 use crate::pieces::{PieceKey, Vocabulary, WholeToken, WholeTokens};
 

@@ -85,7 +85,7 @@ impl Buckets {
     /// Merges all queued positions.
     fn run_all(&mut self, merges: &Merges) {
         #[cfg(target_arch = "x86_64")]
-        if crate::machine::has_avx2() {
+        if crate::hardware::has_avx2() {
             #[expect(unsafe_code, reason = "the function needs features of the machine")]
             // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { self.run_all_avx2(merges) };

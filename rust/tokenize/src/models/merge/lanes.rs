@@ -233,7 +233,7 @@ pub(super) fn merge<const N: usize>(
     made_by: impl Fn(u32) -> Symbol,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if crate::machine::has_avx2() {
+    if crate::hardware::has_avx2() {
         #[expect(unsafe_code, reason = "the function needs features of the machine")]
         // SAFETY: the processor has the features that the function is compiled for.
         return unsafe { merge_avx2(lanes, pairs, made_by) };

@@ -127,7 +127,7 @@ impl Merges {
             return windows.merge(self, word, initial);
         }
         #[cfg(target_arch = "x86_64")]
-        if crate::machine::has_avx2() {
+        if crate::hardware::has_avx2() {
             #[expect(unsafe_code, reason = "the function needs features of the machine")]
             // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { self.merge_avx2(word, initial) };

@@ -1,6 +1,6 @@
 //! The table of pairs: the symbol or rank of each pair of symbols that can be merged.
 
-use crate::machine::{AHEAD, prefetch};
+use crate::hardware::{AHEAD, prefetch};
 
 /// The limit of symbols, so that a pair and its value fit into one word. There are always fewer.
 pub(crate) const LARGEST_SYMBOLS: usize = 1 << 21;

@@ -207,7 +207,7 @@ pub(super) fn fill(
     ends: &mut [u32],
 ) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if crate::machine::has_avx2() {
+    if crate::hardware::has_avx2() {
         #[expect(unsafe_code, reason = "the function needs features of the machine")]
         // SAFETY: the processor has the features that the function is compiled for.
         return unsafe { fill_avx2(pattern, text, cursor, ends) };

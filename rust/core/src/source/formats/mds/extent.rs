@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Head, MdsReader};
 use crate::error::Result;
 use crate::source::block::{Content, Reader};
+use crate::source::decompressed_input::InputBytes;
 use crate::source::discovery::found::SourceFile;
-use crate::source::file_bytes::InputBytes;
 use crate::util::control::Control;
 
 /// The records of an extent.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::columns::MdsColumns;
 use super::word::{WORD, word};
 use crate::error::{Error, Result};
+use crate::source::decompressed_input::InputBytes;
 use crate::source::discovery::found::SourceFile;
-use crate::source::file_bytes::InputBytes;
 use crate::util::control::Control;
 
 /// The offsets and columns of a shard.

@@ -25,7 +25,7 @@ pub(crate) use head::Head;
 use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::source::block::{Content, Reader};
-use crate::source::file_bytes::InputBytes;
+use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, LONGEST_RECORD};
 use crate::util::control::Control;
 

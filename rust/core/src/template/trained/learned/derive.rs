@@ -1,7 +1,7 @@
 //! Finds the assistant's spans in the output of a template without `{% generation %}` blocks.
 //!
 //! A span begins after the generation prompt, and ends after the text that ends the turn
-//! ([`turn_ends`](super::turn_ends)). There are two methods. The cheap one renders the conversation once more with
+//! ([`turn_end_texts`](super::turn_end_texts)). There are two methods. The cheap one renders the conversation once more with
 //! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
 //! of a turn around them ([`header`](super::header)). It is used where trials show
 //! ([`trust`](crate::template::trained::proof::trust)) that it finds the same as the definition, which renders each turn
@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::header::learned;
 use super::marks::{MarkPlace, Marks, extents};
 use super::markup::TurnMarkup;
-use super::turn_ends::MessageTail;
+use super::turn_end_texts::MessageTail;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out::LeftOut;
@@ -214,7 +214,7 @@ fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -
     let Some(header) = turn.headers.last() else { return true };
     let token = template
         .context
-        .turn_ends
+        .special_contents
         .iter()
         .filter(|token| !token.is_empty() && header.starts_with(&***token));
     token.max_by_key(|token| token.len()).is_some_and(|token| {

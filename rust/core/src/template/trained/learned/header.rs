@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::marks::{MarkedRange, Marks, extents};
 use super::markup::TurnMarkup;
-use super::turn_ends::{ProbeTexts, TurnEnds, shared_start};
+use super::turn_end_texts::{ProbeTexts, TurnEnds, shared_start};
 use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
 use crate::template::trained::proof::forms::TurnForms;

@@ -1,6 +1,6 @@
 //! [`TurnMarkup`]: the texts with which a template begins and ends the assistant's turns.
 
-use super::turn_ends::TurnEnds;
+use super::turn_end_texts::TurnEnds;
 
 /// The texts around the text of the assistant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,5 +6,5 @@ pub(crate) mod marks;
 pub(crate) mod markup;
 pub(crate) mod spans;
 pub(super) mod thought_marks;
-pub(crate) mod turn_ends;
+pub(crate) mod turn_end_texts;
 pub(crate) mod turns;

@@ -115,7 +115,7 @@ fn end_of(
     span: &Range<usize>,
 ) -> Range<usize> {
     let said = text[span.clone()].trim_end();
-    let tokens = template.context.turn_ends.iter().filter(|token| !token.is_empty());
+    let tokens = template.context.special_contents.iter().filter(|token| !token.is_empty());
     if let Some(token) =
         tokens.filter(|token| said.ends_with(token.as_str())).max_by_key(|it| it.len())
     {

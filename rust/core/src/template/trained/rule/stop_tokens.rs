@@ -26,7 +26,8 @@ impl Stops {
         let headers = turn.iter().flat_map(|turn| &turn.headers);
         let headers: Vec<&String> = headers.collect();
         let begins = |token: &&String| headers.iter().any(|header| header.contains(token.as_str()));
-        let tokens = context.turn_ends.iter().filter(|token| !token.is_empty() && !begins(token));
+        let tokens =
+            context.special_contents.iter().filter(|token| !token.is_empty() && !begins(token));
         let closing = tokens.cloned().collect();
         if !context.stops.is_empty() {
             return Self { own: context.stops.clone(), next: context.stops.clone(), closing };

@@ -179,7 +179,7 @@ fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: 
 
 /// The special tokens.
 fn tokens(context: &TemplateContext) -> impl Iterator<Item = &String> {
-    context.turn_ends.iter().filter(|token| !token.is_empty())
+    context.special_contents.iter().filter(|token| !token.is_empty())
 }
 
 /// Bytes of the blanks and the token of `next` with which `text` begins; 0 if it begins with no such token.
