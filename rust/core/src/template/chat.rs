@@ -400,9 +400,22 @@ impl ChatTemplate {
     }
 
     /// A memo for renders of `messages` by the interpreter, and of others behind them. `None` if the template is refused.
-    pub(super) fn memo<'m>(&'m self, messages: &'m [Cow<'_, Map>]) -> Option<IterationMemo<'m>> {
+    pub(super) fn memo<'m>(
+        &'m self,
+        messages: &'m [Cow<'_, Map>],
+        conversation: &'m Conversation,
+    ) -> Option<IterationMemo<'m>> {
         let program = self.program.as_ref().as_ref().ok()?;
-        Some(IterationMemo::new(program, messages.iter().map(|message| &**message)))
+        let tools = match tools(conversation) {
+            Some(Json::List(tools)) => &tools[..],
+            _ => &[],
+        };
+        let tools = tools.iter().filter_map(|tool| match tool {
+            Json::Map(tool) => Some(&**tool),
+            _ => None,
+        });
+        let objects = messages.iter().map(|message| &**message).chain(tools);
+        Some(IterationMemo::new(program, objects))
     }
 
     /// Renders as [`run`](Self::run) does, with the iterations of `memo`.

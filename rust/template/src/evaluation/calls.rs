@@ -45,7 +45,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         let given = self.arguments(arguments)?;
         match function {
             Value::Method(method, receiver) => self.call_method(method, &receiver, given),
-            Value::Macro(definition) => self.call_macro(definition, given, Value::Undefined),
+            Value::Macro(definition) => self.call_remembered(definition, given, Value::Undefined),
             Value::Caller(body) => self.call_body(&body, given),
             Value::Function(function) => self.call_function(function, given),
             Value::UnknownMethod(name) => {
@@ -214,7 +214,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         Ok(values)
     }
 
-    fn call_macro(
+    pub(super) fn call_macro(
         &mut self,
         definition: &'r Macro,
         given: CallArguments<'r>,

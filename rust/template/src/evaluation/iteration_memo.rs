@@ -8,19 +8,21 @@
 //!
 //! So an iteration is kept as a path of outer expressions with their values, in the order in which they were evaluated, and
 //! of what it printed and assigned at the end. To repeat it, the expressions are evaluated along such a path. An
-//! iteration that does anything else, such as to use up a generator, is not kept.
+//! iteration that does anything else, such as to use up a generator, is not kept. Calls of macros from outside of all loops and macros
+//! are kept in the same way, by their arguments.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 
-use crate::evaluation::outer_reads::{LoopReads, loops_of};
+use crate::evaluation::outer_reads::{OuterReads, reads_of};
 use crate::evaluation::render::{Flow, Interpreter, LeftBehind};
 use crate::failure::Outcome;
 use crate::json::Map;
 use crate::language::tree::{Expression, For, Load, Macro, Name, Slot, Template};
-use crate::values::value::{Dict, GlobalFunction, List, Value};
+use crate::values::arguments::CallArguments;
+use crate::values::value::{Dict, GlobalFunction, Value};
 
 /// Most bytes of printed texts that are kept for a conversation.
 const MOST_BYTES: usize = 16 << 20;
@@ -31,17 +33,31 @@ const MOST_OBJECTS: usize = 4096;
 /// The iterations of the loops of a template over the messages of one conversation.
 #[derive(Debug)]
 pub struct IterationMemo<'m> {
-    /// The outer expressions of each loop.
-    loops: HashMap<*const For, LoopReads<'m>, RandomState>,
-    /// The messages, which outlive all renders.
+    /// The outer expressions of each loop, by its address.
+    loops: HashMap<Site, OuterReads<'m>, RandomState>,
+    /// Those of all macros.
+    macros: OuterReads<'m>,
+    /// The messages and other objects of the conversation, which outlive all renders.
     objects: HashSet<*const Map, RandomState>,
-    known: HashMap<(*const For, *const Map), Node, RandomState>,
+    known: HashMap<(Site, Subject), Node, RandomState>,
     /// Bytes of the texts that are kept.
     bytes: usize,
     /// The iteration that runs.
     current: Option<Recording>,
     /// The number of iterations that were repeated.
     repeated: usize,
+}
+
+/// The address of a loop or a macro.
+type Site = usize;
+
+/// What an iteration or a call is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Subject {
+    /// The object that a loop is at.
+    Object(*const Map),
+    /// The arguments of a macro, with the names of those that are given by name.
+    Arguments(Box<[(Box<str>, Seen)]>),
 }
 
 /// Something from outside of an iteration that it reads.
@@ -56,7 +72,7 @@ enum Read {
 }
 
 /// The value of a read, or of an assignment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Seen {
     Undefined,
     None,
@@ -65,9 +81,9 @@ enum Seen {
     Float(u64),
     Text(Box<str>),
     SafeText(Box<str>),
-    /// A message.
+    /// An object of the conversation.
     Object(*const Map),
-    /// A list of messages.
+    /// A list of such objects.
     Objects(Box<[*const Map]>),
     Macro(*const Macro),
     Function(GlobalFunction),
@@ -104,30 +120,36 @@ struct Effects {
 /// An iteration that runs.
 #[derive(Debug)]
 struct Recording {
-    of: *const For,
-    object: *const Map,
+    site: Site,
+    subject: Subject,
     reads: Vec<(Read, Seen)>,
     assigned: Vec<(Slot, Box<str>)>,
     /// The namespaces that it made.
     made: Vec<*const ()>,
     /// True if it did something that cannot be repeated.
     is_spoiled: bool,
-    printed: usize,
     work: u64,
     left: LeftBehind,
 }
 
 impl<'m> IterationMemo<'m> {
-    /// Knows no iteration yet. Only those for one of `messages` will be kept.
-    pub fn new(template: &'m Template, messages: impl Iterator<Item = &'m Map>) -> Self {
+    /// Knows no iteration yet. Only those for one of `objects` will be kept.
+    pub fn new(template: &'m Template, objects: impl Iterator<Item = &'m Map>) -> Self {
+        let (loops, macros) = reads_of(template);
         Self {
-            loops: loops_of(template),
-            objects: messages.map(std::ptr::from_ref).collect(),
+            loops,
+            macros,
+            objects: objects.map(std::ptr::from_ref).collect(),
             known: HashMap::default(),
             bytes: 0,
             current: None,
             repeated: 0,
         }
+    }
+
+    /// What a loop or a macro reads from around it.
+    fn reads(&self, site: Site) -> &OuterReads<'m> {
+        self.loops.get(&site).unwrap_or(&self.macros)
     }
 
     /// What is seen of a value; `None` for one that another render may have otherwise in the same place.
@@ -143,7 +165,7 @@ impl<'m> IterationMemo<'m> {
             Value::String(text) => Seen::Text((**text).into()),
             Value::Safe(text) => Seen::SafeText((**text).into()),
             Value::Dict(Dict::Data(object)) => Seen::Object(known(object)?),
-            Value::List(List::Computed(items)) if items.len() <= MOST_OBJECTS => {
+            Value::List(items) if items.len() <= MOST_OBJECTS => {
                 let objects = items.iter().map(|item| match item {
                     Value::Dict(Dict::Data(object)) => known(object),
                     _ => None,
@@ -167,9 +189,9 @@ impl<'m> IterationMemo<'m> {
                 **seen == **text
             }
             (Seen::Object(seen), Value::Dict(Dict::Data(object))) => std::ptr::eq(*seen, *object),
-            (Seen::Objects(seen), Value::List(List::Computed(items))) => {
-                let is_same = |(seen, item): (&*const Map, &Value<'_>)| match item {
-                    Value::Dict(Dict::Data(object)) => std::ptr::eq(*seen, *object),
+            (Seen::Objects(seen), Value::List(items)) => {
+                let is_same = |(seen, item): (&*const Map, Value<'_>)| match item {
+                    Value::Dict(Dict::Data(object)) => std::ptr::eq(*seen, object),
                     _ => false,
                 };
                 seen.len() == items.len() && seen.iter().zip(items.iter()).all(is_same)
@@ -183,7 +205,7 @@ impl<'m> IterationMemo<'m> {
     /// Keeps an iteration.
     fn keep(&mut self, recording: Recording, effects: Effects) {
         self.bytes += effects.printed.len();
-        let key = (recording.of, recording.object);
+        let key = (recording.site, recording.subject);
         let mut reads = recording.reads.into_iter();
         let Some(mut node) = self.known.get_mut(&key) else {
             self.known.insert(key, Node::behind(reads, effects));
@@ -203,14 +225,16 @@ impl<'m> IterationMemo<'m> {
     }
 }
 
+fn site_of<T>(it: &T) -> Site {
+    std::ptr::from_ref(it).addr()
+}
+
 impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     /// True if the iterations of a loop may be known.
     pub(crate) fn remembers(&self, statement: &For) -> bool {
         let Some(memo) = &self.memo else { return false };
         let is_outermost = !self.is_recording && self.frames.is_empty();
-        is_outermost
-            && memo.loops.contains_key(&std::ptr::from_ref(statement))
-            && !self.holds_generators()
+        is_outermost && memo.loops.contains_key(&site_of(statement)) && !self.holds_generators()
     }
 
     /// Runs an iteration for `item` of a loop that is [remembered](Self::remembers), or repeats it.
@@ -222,40 +246,80 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             _ => None,
         };
         let Some(object) = object else { return self.run_scope(&statement.scope) };
-        if let Some(flow) = self.repeat(statement, object)? {
+        let key = (site_of(statement), Subject::Object(object));
+        if let Some(flow) = self.repeat(&key, Some(object))? {
             return Ok(flow);
         }
-        let Some(memo) = self.memo.as_mut().filter(|memo| memo.bytes < MOST_BYTES) else {
-            return self.run_scope(&statement.scope);
-        };
-        memo.current = Some(Recording {
-            of: statement,
-            object,
-            reads: Vec::new(),
-            assigned: Vec::new(),
-            made: Vec::new(),
-            is_spoiled: false,
-            printed: self.output.text.len(),
-            work: self.meter.done(),
-            left: self.left,
-        });
-        let spans = self.output.spans.len();
-        self.is_recording = true;
+        let printed = self.output.text.len();
+        let recording = self.begin(key);
         let flow = self.run_scope(&statement.scope);
-        self.is_recording = false;
-        let recording = self.memo.as_mut().and_then(|memo| memo.current.take());
-        if let (Ok(flow), Some(recording)) = (&flow, recording)
+        if let (Some(recording), Ok(flow)) = (self.end(recording), &flow)
             && *flow != Flow::Break
-            && !recording.is_spoiled
-            && spans == self.output.spans.len()
         {
-            self.keep(recording, *flow);
+            let printed = self.output.text[printed..].into();
+            self.keep(recording, *flow, printed);
         }
         flow
     }
 
-    /// Keeps an iteration that has ended.
-    fn keep(&mut self, recording: Recording, flow: Flow) {
+    /// Runs a call of a macro, or repeats it.
+    pub(crate) fn call_remembered(
+        &mut self,
+        definition: &'r Macro,
+        given: CallArguments<'r>,
+        caller: Value<'r>,
+    ) -> Outcome<Value<'r>> {
+        let is_outermost = !self.is_recording && self.frames.is_empty();
+        let memo =
+            self.memo.as_ref().filter(|_| is_outermost && matches!(caller, Value::Undefined));
+        let arguments = memo.and_then(|memo| {
+            let positional = given.positional.iter().map(|value| ("", value));
+            let named = given.named.iter().map(|(name, value)| (*name, value));
+            let all = positional.chain(named);
+            all.map(|(name, value)| Some((name.into(), memo.seen(value)?))).collect::<Option<_>>()
+        });
+        let Some(arguments) = arguments.filter(|_| !self.holds_generators()) else {
+            return self.call_macro(definition, given, caller);
+        };
+        let key = (site_of(definition), Subject::Arguments(arguments));
+        if let (Some(_), text) = self.capture(|it| it.repeat(&key, None))? {
+            return Ok(text);
+        }
+        let recording = self.begin(key);
+        let made = self.call_macro(definition, given, caller);
+        if let (Some(recording), Ok(Value::String(text))) = (self.end(recording), &made) {
+            self.keep(recording, Flow::Next, (**text).into());
+        }
+        made
+    }
+
+    /// Begins to record. Returns the number of spans so far, if it does.
+    fn begin(&mut self, (site, subject): (Site, Subject)) -> Option<usize> {
+        let memo = self.memo.as_mut().filter(|memo| memo.bytes < MOST_BYTES)?;
+        memo.current = Some(Recording {
+            site,
+            subject,
+            reads: Vec::new(),
+            assigned: Vec::new(),
+            made: Vec::new(),
+            is_spoiled: false,
+            work: self.meter.done(),
+            left: self.left,
+        });
+        self.is_recording = true;
+        Some(self.output.spans.len())
+    }
+
+    /// Ends a recording that [has begun](Self::begin), and returns it if it may be kept.
+    fn end(&mut self, spans: Option<usize>) -> Option<Recording> {
+        self.is_recording = false;
+        let spans = spans?;
+        let recording = self.memo.as_mut()?.current.take()?;
+        Some(recording).filter(|it| !it.is_spoiled && spans == self.output.spans.len())
+    }
+
+    /// Keeps an iteration or a call that has ended.
+    fn keep(&mut self, recording: Recording, flow: Flow, printed: Box<str>) {
         let mut assigned: Vec<(Slot, Box<str>, Seen)> =
             Vec::with_capacity(recording.assigned.len());
         for (slot, name) in &recording.assigned {
@@ -267,7 +331,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             let seen = attributes.get(name).zip(self.memo.as_ref());
             let Some(seen) = seen.and_then(|(value, memo)| memo.seen(value)) else { return };
             let is_made_again = match &seen {
-                Seen::Object(object) => *object == recording.object,
+                Seen::Object(object) => recording.subject == Subject::Object(*object),
                 Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => false,
                 _ => true,
             };
@@ -281,27 +345,22 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             looked: self.left.looked - recording.left.looked,
             generators: self.left.generators - recording.left.generators,
         };
-        let effects = Effects {
-            printed: self.output.text[recording.printed..].into(),
-            assigned,
-            flow,
-            work: self.meter.done() - recording.work,
-            left,
-        };
+        let effects =
+            Effects { printed, assigned, flow, work: self.meter.done() - recording.work, left };
         if let Some(memo) = &mut self.memo {
             memo.keep(recording, effects);
         }
     }
 
-    /// Repeats an iteration, if one is known that reads what is there now.
-    fn repeat(&mut self, statement: &'r For, object: &'r Map) -> Outcome<Option<Flow>> {
+    /// Repeats an iteration or a call, if one is known that reads what is there now.
+    fn repeat(&mut self, key: &(Site, Subject), object: Option<&'r Map>) -> Outcome<Option<Flow>> {
         let Some(memo) = self.memo.take() else { return Ok(None) };
         let (before, left) = (self.meter.mark(), self.left);
-        let mut node = memo.known.get(&(std::ptr::from_ref(statement), std::ptr::from_ref(object)));
+        let mut node = memo.known.get(key);
         while let Some(Node::Read(read, branches)) = node {
             let value = match read {
                 Read::Expression(number) => {
-                    let outer = &memo.loops[&std::ptr::from_ref(statement)].expressions;
+                    let outer = &memo.reads(key.0).expressions;
                     self.evaluate(outer[*number].expression).ok()
                 }
                 Read::Slot(slot) => Some(self.get(*slot).clone()),
@@ -324,8 +383,8 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         result
     }
 
-    /// Does what an iteration did.
-    fn take(&mut self, effects: &Effects, object: &'r Map) -> Outcome<Flow> {
+    /// Does what an iteration or a call did.
+    fn take(&mut self, effects: &Effects, object: Option<&'r Map>) -> Outcome<Flow> {
         self.meter.repeat(effects.work)?;
         self.meter.hold(effects.printed.len())?;
         self.output.text.push_str(&effects.printed);
@@ -341,7 +400,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
                     Value::String(text) => Value::Safe(text),
                     other => other,
                 },
-                Seen::Object(_) => Value::Dict(Dict::Data(object)),
+                Seen::Object(_) => object.map_or(Value::None, |it| Value::Dict(Dict::Data(it))),
                 Seen::None | Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => Value::None,
             };
             if let Value::Namespace(attributes) = self.get(*slot) {
@@ -386,10 +445,10 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// The iteration that is recorded, and the reads of its loop.
-    fn recording(&self) -> Option<(&Recording, &LoopReads<'m>)> {
+    fn recording(&self) -> Option<(&Recording, &OuterReads<'m>)> {
         let memo = self.memo.as_ref()?;
         let current = memo.current.as_ref()?;
-        Some((current, memo.loops.get(&current.of)?))
+        Some((current, memo.reads(current.site)))
     }
 
     /// Notes that the scope of an iteration, or of a macro, is entered.
@@ -443,8 +502,8 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         if current.made.contains(&address) {
             return;
         }
-        let is_outer = memo.loops.get(&current.of).is_some_and(|reads| reads.is_outer(name.slot));
-        if is_outer {
+        let reads = memo.loops.get(&current.site).unwrap_or(&memo.macros);
+        if reads.is_outer(name.slot) {
             current.assigned.push((name.slot, attribute.into()));
         } else {
             current.is_spoiled = true;
@@ -474,7 +533,7 @@ mod tests {
     use crate::limits::{Allowance, Meter};
 
     /// Templates, and whether their loops are ever repeated.
-    const TEMPLATES: [(&str, bool); 23] = [
+    const TEMPLATES: [(&str, bool); 25] = [
         ("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", true),
         (
             "{% for m in messages %}{% if loop.last %}[last]{% endif %}{% if loop.first %}[{{ loop.length }}]{% endif %}\
@@ -509,6 +568,16 @@ mod tests {
         (
             "{% set sep = '|' %}{% macro show(m, n) %}{{ sep }}{{ m.role }}{{ n }}{% endmacro %}\
              {% for m in messages %}{{ show(m, loop.index) }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% set ns = namespace(n=0) %}{% macro count(by) %}{% set ns.n = ns.n + by %}{{ ns.n }}{{ 'p' if add_generation_prompt }}\
+             {% endmacro %}{{ count(1) }}{{ count(by=2) }}{{ count(1) }}{{ ns.n }}{% for m in messages %}{{ m.content }}{% break %}{% endfor %}",
+            true,
+        ),
+        (
+            "{% macro each(all, n=2) %}{% for m in all %}{{ m.role }}{{ loop.index }}{{ n }}{% endfor %}{% endmacro %}{{ each(messages) }}\
+             {{ each(messages[:1], n=3) }}{{ each([1], 1) if false }}",
             true,
         ),
         (

@@ -1,4 +1,4 @@
-//! [`LoopReads`]: the expressions of a loop that depend on nothing but what is around it.
+//! [`OuterReads`]: the expressions of a loop or macro that depend on nothing but what is around it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,9 +10,9 @@ use crate::language::tree::{
 };
 use crate::language::visit::children;
 
-/// What a loop reads from around it.
-#[derive(Debug)]
-pub(super) struct LoopReads<'m> {
+/// What a loop or macro reads from around it.
+#[derive(Debug, Default)]
+pub(super) struct OuterReads<'m> {
     /// The expressions that name nothing but variables from outside of the loop, and attributes of `loop`.
     pub(super) expressions: Vec<OuterExpression<'m>>,
     /// The number of each of them.
@@ -42,13 +42,27 @@ impl OuterExpression<'_> {
     }
 }
 
-/// The loops of a template that no other loop and no macro is around, and that assign each item to one variable.
-pub(super) fn loops_of(template: &Template) -> HashMap<*const For, LoopReads<'_>, RandomState> {
+/// What is read by each loop of a template that no other loop and no macro is around, and that assigns each item to one variable, by
+/// its address; and what macros read.
+pub(super) fn reads_of(
+    template: &Template,
+) -> (HashMap<usize, OuterReads<'_>, RandomState>, OuterReads<'_>) {
     let mut macros = Vec::new();
     let mut loops = Vec::new();
     find(&template.scope.body, &mut loops, &mut macros);
-    let reads = loops.into_iter().map(|it| (std::ptr::from_ref(it), LoopReads::of(it, &macros)));
-    reads.collect()
+    let of_loops = loops.into_iter().map(|it| {
+        let mut reads = OuterReads {
+            looping: it.looping.as_ref().map(|name| name.slot),
+            ..OuterReads::default()
+        };
+        reads.assigned_in_loop(it);
+        reads.of_body(&it.scope.body);
+        macros.iter().for_each(|definition| reads.of_macro(definition));
+        (std::ptr::from_ref(it).addr(), reads)
+    });
+    let mut of_macros = OuterReads::default();
+    macros.iter().for_each(|definition| of_macros.of_macro(definition));
+    (of_loops.collect(), of_macros)
 }
 
 /// Finds the loops and macros of statements, but for those inside of a loop.
@@ -74,20 +88,7 @@ fn find<'m>(body: &'m [Statement], loops: &mut Vec<&'m For>, macros: &mut Vec<&'
     }
 }
 
-impl<'m> LoopReads<'m> {
-    fn of(statement: &'m For, macros: &[&'m Macro]) -> Self {
-        let mut reads = Self {
-            expressions: Vec::new(),
-            numbers: HashMap::default(),
-            inner: HashSet::default(),
-            looping: statement.looping.as_ref().map(|name| name.slot),
-        };
-        reads.assigned_in_loop(statement);
-        reads.of_body(&statement.scope.body);
-        macros.iter().for_each(|definition| reads.of_macro(definition));
-        reads
-    }
-
+impl<'m> OuterReads<'m> {
     /// True if a variable is from outside of the loop.
     pub(super) fn is_outer(&self, slot: Slot) -> bool {
         !slot.local && !self.inner.contains(&slot.index)

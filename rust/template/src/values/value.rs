@@ -159,7 +159,7 @@ impl Deref for Big<'_> {
 }
 
 /// A function that every template can call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GlobalFunction {
     /// `raise_exception(message)`
     RaiseException,

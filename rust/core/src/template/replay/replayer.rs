@@ -38,7 +38,7 @@ use crate::template::trained::turn_notes::NoteOptions;
 const MOST_PROGRAMS: usize = 16;
 
 /// Conversations that are recorded before any is replayed.
-const FREE: usize = 256;
+const FREE: usize = 64;
 
 /// Conversations that have to be replayed for one more to be recorded. Recording takes some three times as long as the
 /// interpreter alone, and a replay saves half of that or less.

@@ -250,7 +250,7 @@ impl<'c> Renders<'c> {
         let work_left = template.most_work(messages, conversation).saturating_mul(renders);
         let work_left = work_left.min(MOST_WORK);
         let stops = Stops::of(template, conversation);
-        let memo = template.memo(messages);
+        let memo = template.memo(messages, conversation);
         Self { template, conversation, messages, stops, work_left, memo }
     }
 
