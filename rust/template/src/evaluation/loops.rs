@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::evaluation::render::{Flow, Interpreter, LeftBehind};
+use crate::evaluation::flow::{Flow, LeftBehind};
+use crate::evaluation::render::Interpreter;
 use crate::failure::{Failure, Outcome};
 use crate::language::tree::For;
 use crate::values::items::length;

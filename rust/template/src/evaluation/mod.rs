@@ -2,9 +2,11 @@
 
 mod calls;
 mod evaluate;
+mod flow;
 pub(crate) mod input;
 pub(crate) mod iteration_memo;
 mod loops;
 mod outer_reads;
 pub(crate) mod render;
+mod repeating;
 pub(crate) mod sources;

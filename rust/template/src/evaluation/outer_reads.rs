@@ -57,11 +57,15 @@ pub(super) fn reads_of(
         };
         reads.assigned_in_loop(it);
         reads.of_body(&it.scope.body);
-        macros.iter().for_each(|definition| reads.of_macro(definition));
+        for definition in &macros {
+            reads.of_macro(definition);
+        }
         (std::ptr::from_ref(it).addr(), reads)
     });
     let mut of_macros = OuterReads::default();
-    macros.iter().for_each(|definition| of_macros.of_macro(definition));
+    for definition in &macros {
+        of_macros.of_macro(definition);
+    }
     (of_loops.collect(), of_macros)
 }
 
@@ -70,7 +74,9 @@ fn find<'m>(body: &'m [Statement], loops: &mut Vec<&'m For>, macros: &mut Vec<&'
     for statement in body {
         match &statement.kind {
             StatementKind::If(branches, otherwise) => {
-                branches.iter().for_each(|(_, body)| find(body, loops, macros));
+                for (_, body) in branches {
+                    find(body, loops, macros);
+                }
                 find(otherwise, loops, macros);
             }
             StatementKind::For(it) => {
@@ -102,7 +108,9 @@ impl<'m> OuterReads<'m> {
 
     fn assigned_in_loop(&mut self, statement: &For) {
         self.assigned(&statement.target);
-        statement.looping.iter().for_each(|name| self.add_inner(name.slot));
+        if let Some(name) = &statement.looping {
+            self.add_inner(name.slot);
+        }
         if let Some((target, enter, _)) = &statement.test {
             self.assigned(target);
             self.entered(enter);
@@ -115,14 +123,18 @@ impl<'m> OuterReads<'m> {
         match target {
             AssignmentTarget::Name(name) => self.add_inner(name.slot),
             AssignmentTarget::Tuple(targets) => {
-                targets.iter().for_each(|target| self.assigned(target));
+                for target in targets {
+                    self.assigned(target);
+                }
             }
             AssignmentTarget::Attribute(..) => {}
         }
     }
 
     fn entered(&mut self, enter: &[(Slot, Load)]) {
-        enter.iter().for_each(|(slot, _)| self.add_inner(*slot));
+        for (slot, _) in enter {
+            self.add_inner(*slot);
+        }
     }
 
     /// Adds the variables that a scope has or assigns.
@@ -135,7 +147,9 @@ impl<'m> OuterReads<'m> {
         for statement in body {
             match &statement.kind {
                 StatementKind::If(branches, otherwise) => {
-                    branches.iter().for_each(|(_, body)| self.assigned_by(body));
+                    for (_, body) in branches {
+                        self.assigned_by(body);
+                    }
                     self.assigned_by(otherwise);
                 }
                 StatementKind::For(it) => self.assigned_in_loop(it),
@@ -146,7 +160,9 @@ impl<'m> OuterReads<'m> {
                 }
                 StatementKind::Filter(captured) => self.assigned_in_captured(captured),
                 StatementKind::With(variables, scope) => {
-                    variables.iter().for_each(|(target, _)| self.assigned(target));
+                    for (target, _) in variables {
+                        self.assigned(target);
+                    }
                     self.assigned_in(scope);
                 }
                 StatementKind::Macro(name, definition) => {
@@ -165,12 +181,18 @@ impl<'m> OuterReads<'m> {
 
     fn assigned_in_captured(&mut self, captured: &Captured) {
         self.assigned_in(&captured.scope);
-        captured.filtered.iter().for_each(|(output, _)| self.add_inner(output.slot));
+        if let Some((output, _)) = &captured.filtered {
+            self.add_inner(output.slot);
+        }
     }
 
     fn assigned_in_macro(&mut self, definition: &Macro) {
-        definition.parameters.iter().for_each(|name| self.add_inner(name.slot));
-        definition.caller.iter().for_each(|name| self.add_inner(name.slot));
+        for name in &definition.parameters {
+            self.add_inner(name.slot);
+        }
+        if let Some(name) = &definition.caller {
+            self.add_inner(name.slot);
+        }
         self.assigned_in(&definition.scope);
     }
 
@@ -190,16 +212,22 @@ impl<'m> OuterReads<'m> {
                 }
                 StatementKind::For(it) => {
                     self.of_expression(&it.items);
-                    it.test.iter().for_each(|(_, _, test)| self.of_expression(test));
+                    if let Some((_, _, test)) = &it.test {
+                        self.of_expression(test);
+                    }
                     self.of_body(&it.scope.body);
                     self.of_body(&it.otherwise.body);
                 }
                 StatementKind::Capture(_, captured) | StatementKind::Filter(captured) => {
                     self.of_body(&captured.scope.body);
-                    captured.filtered.iter().for_each(|(_, filters)| self.of_expression(filters));
+                    if let Some((_, filters)) = &captured.filtered {
+                        self.of_expression(filters);
+                    }
                 }
                 StatementKind::With(variables, scope) => {
-                    variables.iter().for_each(|(_, value)| self.of_expression(value));
+                    for (_, value) in variables {
+                        self.of_expression(value);
+                    }
                     self.of_body(&scope.body);
                 }
                 StatementKind::Macro(_, definition) => self.of_macro(definition),
@@ -216,20 +244,26 @@ impl<'m> OuterReads<'m> {
     }
 
     fn of_macro(&mut self, definition: &'m Macro) {
-        definition.defaults.iter().for_each(|value| self.of_expression(value));
+        for value in &definition.defaults {
+            self.of_expression(value);
+        }
         self.of_body(&definition.scope.body);
     }
 
     fn of_arguments(&mut self, arguments: &'m Arguments) {
-        arguments.positional.iter().for_each(|value| self.of_expression(value));
-        arguments.named.iter().for_each(|(_, value)| self.of_expression(value));
+        for value in &arguments.positional {
+            self.of_expression(value);
+        }
+        for (_, value) in &arguments.named {
+            self.of_expression(value);
+        }
         arguments.list.iter().chain(&arguments.dict).for_each(|value| self.of_expression(value));
     }
 
     fn of_expression(&mut self, expression: &'m Expression) {
         if self.depends_on_outer_alone(expression) {
             let mut variables = Vec::new();
-            self.variables_of(expression, &mut variables);
+            Self::variables_of(expression, &mut variables);
             if !variables.is_empty() {
                 let is_one_attribute = matches!(
                     expression,
@@ -277,14 +311,14 @@ impl<'m> OuterReads<'m> {
         Some(slot) == self.looping
     }
 
-    fn variables_of(&self, expression: &'m Expression, found: &mut Vec<(Slot, Option<&'m str>)>) {
+    fn variables_of(expression: &'m Expression, found: &mut Vec<(Slot, Option<&'m str>)>) {
         match expression {
             Expression::Name(name) => found.push((name.slot, None)),
             Expression::Attribute(of, attribute) => match &**of {
                 Expression::Name(name) => found.push((name.slot, Some(attribute))),
-                other => self.variables_of(other, found),
+                other => Self::variables_of(other, found),
             },
-            other => children(other, &mut |child| self.variables_of(child, found)),
+            other => children(other, &mut |child| Self::variables_of(child, found)),
         }
     }
 }

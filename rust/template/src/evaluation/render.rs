@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use chrono::NaiveDateTime;
 
+use crate::evaluation::flow::{Flow, LeftBehind};
 use crate::evaluation::input::Input;
 use crate::evaluation::iteration_memo::IterationMemo;
 use crate::evaluation::sources::{PrintedInputs, TextSources};
@@ -146,25 +147,6 @@ fn global<'r>(name: &str) -> Option<Value<'r>> {
         "joiner" => GlobalFunction::Unsupported("joiner"),
         _ => return None,
     }))
-}
-
-/// The control flow after a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    Next,
-    Break,
-    Continue,
-}
-
-/// The effects of a turn of a loop on others: assignments, and reads of each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeftBehind {
-    /// Assignments to attributes of namespaces.
-    pub(crate) assigned: usize,
-    /// Reads of attributes of `loop`.
-    pub(crate) looked: usize,
-    /// Generators that were made.
-    pub(crate) generators: usize,
 }
 
 /// The state of a render.

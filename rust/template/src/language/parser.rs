@@ -7,7 +7,6 @@ use crate::language::tree::{
     AssignmentTarget, Captured, Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind,
 };
 use crate::language::uniform_loops::is_uniform;
-use crate::language::unrendered::{fails, fails_to_assign};
 use crate::language::visit::visit;
 
 /// Most levels that statements and expressions may nest: far more than templates do, far less than a thread's
@@ -223,7 +222,7 @@ impl Parser {
             "macro" if enclosing.scope > EnclosingScope::Template => {
                 let Macro { name, .. } = self.definition()?;
                 let name = Name { name, slot: Slot::default() };
-                Ok(fails_to_assign(name, "a macro inside of another block"))
+                Ok(Self::unrendered_assignment(name, "a macro inside of another block"))
             }
             "macro" => self.parse_macro(),
             "extends" if enclosing.scope > EnclosingScope::Template => {
@@ -304,7 +303,7 @@ impl Parser {
         }
         self.next();
         if is_recursive {
-            return Ok(fails("a recursive loop"));
+            return Ok(Self::unrendered("a recursive loop"));
         }
         let is_uniform = is_uniform(&target, test.as_ref(), &body);
         Ok(StatementKind::For(Box::new(For {

@@ -11,21 +11,21 @@ type Parsed = Result<StatementKind, Refusal>;
 /// What Jinja says in `transformers`, where no template can name another.
 const NO_LOADER: &str = "no loader for this environment specified";
 
-/// A statement that fails where it stands.
-pub(super) fn fails(what: &str) -> StatementKind {
-    StatementKind::Print(expression(what, false))
-}
-
-/// A statement that fails where it would assign `name`.
-pub(super) fn fails_to_assign(name: Name, what: &str) -> StatementKind {
-    StatementKind::Set(AssignmentTarget::Name(name), expression(what, false))
-}
-
 fn expression(what: &str, is_unknown: bool) -> Expression {
     Expression::Unrendered(Unrendered { name: what.into(), is_unknown })
 }
 
 impl Parser {
+    /// A statement that fails where it stands.
+    pub(super) fn unrendered(what: &str) -> StatementKind {
+        StatementKind::Print(expression(what, false))
+    }
+
+    /// A statement that fails where it would assign `name`.
+    pub(super) fn unrendered_assignment(name: Name, what: &str) -> StatementKind {
+        StatementKind::Set(AssignmentTarget::Name(name), expression(what, false))
+    }
+
     /// Parses `extends "name"`.
     pub(super) fn parse_extends(&mut self) -> Parsed {
         self.expression()?;
@@ -79,7 +79,7 @@ impl Parser {
         while self.skip_word("scoped") || self.skip_word("required") {}
         self.block_unrendered(&["endblock"], EnclosingBlocks::CAPTURED)?;
         self.skip_word(&name);
-        Ok(fails(&format!("the block `{name}`")))
+        Ok(Self::unrendered(&format!("the block `{name}`")))
     }
 
     /// Parses a body that is not kept, and the word that ends it.
