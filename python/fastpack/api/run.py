@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 from fastpack import _fastpack
 from fastpack.api.carried_columns import carried_columns, pack_carrying
 from fastpack.api.carried_fields import carried_fields, pack_carrying_fields
-from fastpack.api.kept_tokens import kept_tokens
 from fastpack.api.recipes import load_manifest, recipe_of
+from fastpack.api.repack_source import kept_tokens
 from fastpack.api.shares import shared_sources
 from fastpack.arguments.checks import check_choice, folder_of, is_series, whole_numbers
 from fastpack.arguments.urls import is_url

@@ -21,7 +21,7 @@ from fastpack.torch.losses import WeightedLabels, count_trained, loss
 from fastpack.torch.pack_sampler import PackSampler
 from fastpack.torch.packed_dataset import PackedDataset
 from fastpack.torch.reading.columns import Row
-from fastpack.torch.restoring import restore
+from fastpack.torch.results_in_order import restore
 from fastpack.torch.steps import MicroBatch, Step, pack_step
 from fastpack.torch.streams import StreamDataset
 

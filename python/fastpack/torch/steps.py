@@ -14,10 +14,10 @@ from fastpack.arguments.failures import noted
 from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.step.columns import SequenceColumn, TokenColumn, column_of, without_last
 from fastpack.step.labels import labels_of
-from fastpack.step.places import Places
+from fastpack.step.micro_batch_layout import Places
 from fastpack.step.plan import StepPlan
 from fastpack.torch.collation import Batch, PaddedTo, collate, end_to_end
-from fastpack.torch.restoring import Form, ValuesOf, by_sequence, check_tensors, in_form, ordered
+from fastpack.torch.results_in_order import Form, ValuesOf, by_sequence, check_tensors, in_form, ordered
 from fastpack.types import NOT_TRAINED
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::report::count::Count;
 use crate::report::reason::Reason;
-use crate::storage::stopped::Stopped;
+use crate::storage::cancelled_or_changed::Stopped;
 use crate::util::message::ShownPath;
 use crate::util::wording::Message;
 

@@ -4,7 +4,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::supervise::without_signals;
+use crate::interruptible::without_signals;
 
 /// Imports numpy, so that arrays can be made, once in a process. A tokenizer does so when it is loaded, so that its first text takes no longer
 /// than others.

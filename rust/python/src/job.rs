@@ -15,8 +15,8 @@ use pyo3::prelude::*;
 use crate::callers::transform::PyTransform;
 use crate::calls::pictures::PictureParts;
 use crate::calls::pretrained::PyPretrained;
+use crate::interruptible::Caller;
 use crate::options::{PyOptions, PyTemplateKwargs};
-use crate::supervise::Caller;
 
 /// The parts of a job. The calling thread collects them, and the job's thread builds the job.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ mod callers;
 mod calls;
 mod convert;
 mod error;
+mod interruptible;
 mod job;
 mod options;
 mod report;
 mod state_dict;
-mod supervise;
 
 use pyo3::prelude::*;
 

@@ -14,7 +14,7 @@ from rust_imports import circles, graph
 
 import fastpack
 from fastpack import api
-from fastpack.api import kept_tokens, run
+from fastpack.api import repack_source, run
 from fastpack.options import OPTIONS, native
 from fastpack.streaming import stream as streaming
 
@@ -117,9 +117,9 @@ def test_the_core_never_sees_python(crate):
 @pytest.mark.parametrize(
     ("word", "homes"),
     [
-        (r"\.detach\(", {"supervise.rs"}),
-        (r"check_signals", {"supervise.rs"}),
-        (r"Python::(try_)?attach\(", {"supervise.rs", "error.rs"}),
+        (r"\.detach\(", {"interruptible.rs"}),
+        (r"check_signals", {"interruptible.rs"}),
+        (r"Python::(try_)?attach\(", {"interruptible.rs", "error.rs"}),
     ],
 )
 def test_only_supervise_detaches_attaches_and_looks_at_signals(word, homes):
@@ -160,7 +160,7 @@ def test_column_names_have_one_home():
         if re.search(r'"(input_ids|labels|position_ids|seq_lengths)"', code(path))
     }
     # Parts of records and their usual fields bear the same names as the columns that are made of them.
-    assert homes == {"config/columns.rs", "config/inputs/mod.rs", "config/inputs/usual.rs"}
+    assert homes == {"config/columns.rs", "config/inputs/mod.rs", "config/inputs/field_names.rs"}
 
 
 def test_defaults_are_written_once():
@@ -177,7 +177,7 @@ def test_defaults_are_written_once():
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
     """An option is in a group, which takes it from the arguments of a call, or the body of the call names it or its value."""
-    sources = "".join(map(inspect.getsource, (run, streaming, native, kept_tokens)))
+    sources = "".join(map(inspect.getsource, (run, streaming, native, repack_source)))
     named = set(re.findall(r'given(?:\[|\.get\()"(\w+)"', sources))
     values = set(re.findall(r"value_in\((?:self\._)?given, (\w+)\)", sources))
     grouped = {

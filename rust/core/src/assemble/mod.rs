@@ -3,11 +3,11 @@
 mod checks;
 mod compact;
 mod gathered;
+mod images_column;
 mod layout;
 mod lists;
 mod objective_columns;
 mod padding;
-mod pictures;
 mod ranges;
 mod row_columns;
 pub mod schema;

@@ -9,11 +9,11 @@ use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type};
 
 use super::gathered::{Excerpt, Gathered};
+use super::images_column::PictureLists;
 use super::layout::Layout;
 use super::lists::item;
 use super::objective_columns;
 use super::padding::NO_SOURCE;
-use super::pictures::PictureLists;
 use crate::config::{BYTES_OF_VALUE, RowColumn};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};

@@ -6,8 +6,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Map, Value, json};
 
 use super::compact::{COMPACT, LABEL_SPANS, Stored, Width};
+use super::images_column::picture_type;
 use super::lists::{LABEL_WEIGHTS, item};
-use super::pictures::picture_type;
 use crate::config::{Number, Per, RowColumn};
 
 /// The metadata key under which `datasets` keeps the features of a table, as JSON.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::inputs::usual;
+use super::inputs::field_names;
 use super::option_words;
 use crate::error::{Error, Result};
 
@@ -108,5 +108,5 @@ impl TurnParts {
 }
 
 fn is_assistant(role: &str) -> bool {
-    usual::ASSISTANT.contains(&role)
+    field_names::ASSISTANT.contains(&role)
 }

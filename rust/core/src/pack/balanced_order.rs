@@ -6,8 +6,8 @@
 
 use std::cmp::Reverse;
 
+use super::cancel_checks::TICK;
 use super::cancellable_sort::sort_by_key;
-use super::cancellation::TICK;
 use crate::config::{OnRemainder, PackOptions};
 use crate::error::Result;
 use crate::util::control::Control;

@@ -1,6 +1,6 @@
 //! Cancellable sorting: by a table of lengths if that is smaller than the data, else by comparison.
 
-use super::cancellation::TICK;
+use super::cancel_checks::TICK;
 use crate::error::Result;
 use crate::util::control::Control;
 

@@ -1,8 +1,8 @@
 //! Lengths to a [`Plan`], for callers who have the tokens themselves.
 
 use super::bound::lower_bound;
+use super::cancel_checks::TICK;
 use super::cancellable_sort::histogram;
-use super::cancellation::TICK;
 use super::cut_overlong::{OverlongCut, cut};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;

@@ -5,8 +5,8 @@
 
 mod balanced_order;
 mod bound;
+mod cancel_checks;
 mod cancellable_sort;
-mod cancellation;
 mod cut_overlong;
 mod lengths;
 mod online_packer;
@@ -18,7 +18,7 @@ pub mod step;
 mod strategies;
 
 pub use bound::{lower_bound, lower_bound_of_pictures};
-pub(crate) use cancellation::TICK;
+pub(crate) use cancel_checks::TICK;
 pub use cut_overlong::{OverlongCut, Stretches, cut};
 pub use lengths::{DocumentLengths, PlannedLengths};
 pub use online_packer::OpenPacks;

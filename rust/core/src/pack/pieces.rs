@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cancellation::{TICK, collect};
+use super::cancel_checks::{TICK, collect};
 use crate::config::{PackOptions, PictureSizes};
 use crate::error::{Error, Result};
 use crate::util::control::Control;

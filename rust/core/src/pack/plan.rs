@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::cancellation::TICK;
+use super::cancel_checks::TICK;
 use super::pieces::{MadeSizes, Piece, PieceColumns, Pieces};
 use crate::config::PackOptions;
 use crate::error::Result;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::cancellation::{TICK, collect};
+use super::cancel_checks::{TICK, collect};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
 use super::rows::RowMembers;

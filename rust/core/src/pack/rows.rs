@@ -1,7 +1,7 @@
 //! [`RowMembers`]: the pieces of each row, before the rows are put in order.
 
 use super::balanced_order::{Ordered, balanced};
-use super::cancellation::{TICK, collect};
+use super::cancel_checks::{TICK, collect};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use crate::config::{Order, PackOptions};

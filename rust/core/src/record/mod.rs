@@ -12,7 +12,7 @@ mod shape;
 mod shapes;
 mod tables;
 mod texts;
-mod unread;
+mod unread_fields;
 
 pub use crate::source::formats::picture_json::write_picture;
 pub(crate) use content::of_text;
@@ -41,4 +41,4 @@ pub use shapes::text::read_text_fast;
 pub use shapes::tokens::{Tokens, TrainedRun};
 pub use tables::table::{MappedRows, RecordTable};
 pub(crate) use texts::texts_in;
-pub use unread::left_out;
+pub use unread_fields::left_out;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::parsing::fault::Fault;
 use super::texts::texts_in;
 use crate::config::PICTURE_COLUMNS;
-use crate::config::inputs::usual;
+use crate::config::inputs::field_names;
 use crate::config::{Fields, Part, ShapeName};
 use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
@@ -76,11 +76,11 @@ impl Shape {
     pub fn conversations() -> Self {
         let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
         let parts = [
-            (Part::Messages, usual::MESSAGES[0]),
-            (Part::Tools, usual::TOOLS),
-            (Part::System, usual::SYSTEMS[0]),
-            (Part::System, usual::SYSTEMS[1]),
-            (Part::LossMask, usual::LOSS_MASK[0]),
+            (Part::Messages, field_names::MESSAGES[0]),
+            (Part::Tools, field_names::TOOLS),
+            (Part::System, field_names::SYSTEMS[0]),
+            (Part::System, field_names::SYSTEMS[1]),
+            (Part::LossMask, field_names::LOSS_MASK[0]),
         ];
         Self::with(ShapeName::Conversations, parts.map(usual).into())
     }
@@ -96,7 +96,7 @@ impl Shape {
     /// The fields that usually hold content, and are not read from every record.
     fn unread_beside(&self) -> Vec<Cow<'static, str>> {
         let pictures = if self.is_dialogue() { &PICTURE_COLUMNS[..] } else { &[] };
-        let fields = usual::text_fields().chain(pictures.iter().copied());
+        let fields = field_names::text_fields().chain(pictures.iter().copied());
         fields.filter(|field| self.never_reads(field)).map(Cow::Borrowed).collect()
     }
 
@@ -203,85 +203,100 @@ impl Shape {
         };
         let label = || {
             let several = named(Part::Labels).map(|field| (Part::Label, field));
-            several.or_else(|| field(Part::Label, &usual::LABELS))
+            several.or_else(|| field(Part::Label, &field_names::LABELS))
         };
         let (mut parts, optional) = match name {
             ShapeName::Tokens => (
                 vec![field(Part::InputIds, &[expected.columns.input_ids])?],
                 vec![
                     or(Part::Labels, &[expected.columns.labels]),
-                    or(Part::AttentionMask, &[usual::ATTENTION_MASK]),
-                    or(Part::AssistantMasks, &usual::MASKS),
+                    or(Part::AttentionMask, &[field_names::ATTENTION_MASK]),
+                    or(Part::AssistantMasks, &field_names::MASKS),
                     or(Part::LossWeights, &[expected.columns.loss_weights]),
                 ],
             ),
             ShapeName::Conversations => (
-                vec![field(Part::Messages, &usual::MESSAGES)?],
-                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
+                vec![field(Part::Messages, &field_names::MESSAGES)?],
+                vec![
+                    or(Part::Tools, &[field_names::TOOLS]),
+                    or(Part::System, &field_names::SYSTEMS),
+                ],
             ),
             ShapeName::PromptCompletion => (
                 vec![
-                    field(Part::Prompt, &usual::PROMPT)?,
-                    field(Part::Completion, &usual::COMPLETION)?,
+                    field(Part::Prompt, &field_names::PROMPT)?,
+                    field(Part::Completion, &field_names::COMPLETION)?,
                 ],
-                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
+                vec![
+                    or(Part::Tools, &[field_names::TOOLS]),
+                    or(Part::System, &field_names::SYSTEMS),
+                ],
             ),
             ShapeName::Instruction => (
                 vec![
-                    field(Part::Instruction, &usual::INSTRUCTION)?,
-                    field(Part::Output, &usual::OUTPUT)?,
+                    field(Part::Instruction, &field_names::INSTRUCTION)?,
+                    field(Part::Output, &field_names::OUTPUT)?,
                 ],
                 vec![
-                    or(Part::Input, &usual::INPUT),
-                    or(Part::System, &usual::SYSTEMS),
-                    or(Part::History, &usual::HISTORY),
+                    or(Part::Input, &field_names::INPUT),
+                    or(Part::System, &field_names::SYSTEMS),
+                    or(Part::History, &field_names::HISTORY),
                 ],
             ),
             ShapeName::QuestionAnswer => (
                 vec![
-                    field(Part::Question, &usual::QUESTION)?,
-                    field(Part::Answer, &usual::ANSWER)?,
+                    field(Part::Question, &field_names::QUESTION)?,
+                    field(Part::Answer, &field_names::ANSWER)?,
                 ],
-                vec![or(Part::System, &usual::SYSTEMS), or(Part::History, &usual::HISTORY)],
+                vec![
+                    or(Part::System, &field_names::SYSTEMS),
+                    or(Part::History, &field_names::HISTORY),
+                ],
             ),
-            ShapeName::Text => (vec![field(Part::Text, &usual::TEXT)?], Vec::new()),
+            ShapeName::Text => (vec![field(Part::Text, &field_names::TEXT)?], Vec::new()),
             ShapeName::Preference => (
                 vec![
-                    field(Part::Chosen, &usual::CHOSEN)?,
-                    field(Part::Rejected, &usual::REJECTED)?,
+                    field(Part::Chosen, &field_names::CHOSEN)?,
+                    field(Part::Rejected, &field_names::REJECTED)?,
                 ],
                 vec![
-                    or(Part::Prompt, &usual::PROMPT),
-                    or(Part::Tools, &[usual::TOOLS]),
-                    or(Part::System, &usual::SYSTEMS),
+                    or(Part::Prompt, &field_names::PROMPT),
+                    or(Part::Tools, &[field_names::TOOLS]),
+                    or(Part::System, &field_names::SYSTEMS),
                 ],
             ),
             ShapeName::UnpairedPreference => (
                 vec![
-                    field(Part::Prompt, &usual::PROMPT)?,
-                    field(Part::Completion, &usual::COMPLETION)?,
-                    field(Part::Label, &usual::LABEL)?,
+                    field(Part::Prompt, &field_names::PROMPT)?,
+                    field(Part::Completion, &field_names::COMPLETION)?,
+                    field(Part::Label, &field_names::LABEL)?,
                 ],
-                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
+                vec![
+                    or(Part::Tools, &[field_names::TOOLS]),
+                    or(Part::System, &field_names::SYSTEMS),
+                ],
             ),
             ShapeName::LabelledText => {
-                (vec![field(Part::Text, &usual::TEXT)?, label()?], Vec::new())
+                (vec![field(Part::Text, &field_names::TEXT)?, label()?], Vec::new())
             }
             ShapeName::LabelledPair => (
                 vec![
-                    field(Part::Sentence1, &usual::SENTENCE1)?,
-                    field(Part::Sentence2, &usual::SENTENCE2)?,
+                    field(Part::Sentence1, &field_names::SENTENCE1)?,
+                    field(Part::Sentence2, &field_names::SENTENCE2)?,
                     label()?,
                 ],
                 Vec::new(),
             ),
             ShapeName::Prompt => (
-                vec![field(Part::Prompt, &usual::PROMPT)?],
-                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
+                vec![field(Part::Prompt, &field_names::PROMPT)?],
+                vec![
+                    or(Part::Tools, &[field_names::TOOLS]),
+                    or(Part::System, &field_names::SYSTEMS),
+                ],
             ),
         };
         parts.extend(optional.into_iter().flatten());
-        parts.extend(or(Part::LossMask, &usual::LOSS_MASK));
+        parts.extend(or(Part::LossMask, &field_names::LOSS_MASK));
         let mut shape = Self::with(name, parts);
         shape.learn_from(record);
         Some(shape)
@@ -326,7 +341,7 @@ impl Shape {
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
         let said = self.unread.iter().map(ToString::to_string);
-        let others = said.chain([usual::TEMPLATE_KWARGS.to_owned()]);
+        let others = said.chain([field_names::TEMPLATE_KWARGS.to_owned()]);
         parts.map(ToString::to_string).chain(others).collect()
     }
 
@@ -337,7 +352,7 @@ impl Shape {
 
     /// True for a field of which something may be left out: of variables those that the chat template does not read.
     pub(super) fn may_leave_out(&self, field: &str) -> bool {
-        self.is_unread_text(field) || field == usual::TEMPLATE_KWARGS
+        self.is_unread_text(field) || field == field_names::TEMPLATE_KWARGS
     }
 
     /// Tells text fields that the shape does not read, or not always.
@@ -346,7 +361,7 @@ impl Shape {
             // Ids stand for texts that may be beside them.
             ShapeName::Tokens => true,
             // The generated text is compared with the answers.
-            ShapeName::Prompt => usual::is_answer(field),
+            ShapeName::Prompt => field_names::is_answer(field),
             _ => false,
         };
         let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
@@ -372,7 +387,8 @@ impl Shape {
 
     /// True if records are read from this field.
     pub(super) fn reads(&self, field: &str) -> bool {
-        self.parts.iter().any(|(_, known)| **known == *field) || field == usual::TEMPLATE_KWARGS
+        self.parts.iter().any(|(_, known)| **known == *field)
+            || field == field_names::TEMPLATE_KWARGS
     }
 
     /// The required parts, which come first.
@@ -514,15 +530,15 @@ pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
         Some(name) => format!("the fields of the shape `{}`", name.name()),
         None if expected.shapes.contains(&ShapeName::Text) => format!(
             "a conversation (`{}`), {}`{}` and `{}`, a question and an answer, `{}` or `{}`",
-            usual::MESSAGES.join("`, `"),
+            field_names::MESSAGES.join("`, `"),
             if expected.shapes.contains(&ShapeName::Prompt) {
-                format!("`{}`, ", usual::PROMPT[0])
+                format!("`{}`, ", field_names::PROMPT[0])
             } else {
-                format!("`{}` and `{}`, ", usual::PROMPT[0], usual::COMPLETION[0])
+                format!("`{}` and `{}`, ", field_names::PROMPT[0], field_names::COMPLETION[0])
             },
-            usual::INSTRUCTION[0],
-            usual::OUTPUT[0],
-            usual::TEXT[0],
+            field_names::INSTRUCTION[0],
+            field_names::OUTPUT[0],
+            field_names::TEXT[0],
             expected.columns.input_ids,
         ),
         None => {

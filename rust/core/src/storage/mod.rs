@@ -7,6 +7,7 @@
 mod address;
 mod buckets;
 pub(crate) mod cache;
+pub(crate) mod cancelled_or_changed;
 mod http;
 mod location;
 mod object;
@@ -16,7 +17,6 @@ mod reader;
 mod search;
 mod session;
 mod stat;
-pub(crate) mod stopped;
 mod tasks;
 #[cfg(test)]
 mod tests;

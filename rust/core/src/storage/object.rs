@@ -13,10 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::buckets;
 use super::cache::BlockCache;
+use super::cancelled_or_changed::Stopped;
 use super::http::retrying_client::RetryingClient;
 use super::http::web::{Got, Web};
 use super::stat::Stat;
-use super::stopped::Stopped;
 use super::tasks::{Pending, Tasks};
 use crate::config::{FileFacts, FileSystem};
 

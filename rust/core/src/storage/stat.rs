@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
-use super::stopped::Stopped;
+use super::cancelled_or_changed::Stopped;
 
 /// The size of an object, and the marks by which a change is seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use super::stopped::Stopped;
+use super::cancelled_or_changed::Stopped;
 
 /// Threads that move bytes and decrypt them: two keep up with ten gigabits a second.
 const THREADS: usize = 2;

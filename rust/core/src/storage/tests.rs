@@ -15,10 +15,10 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
 
 use super::buckets::listing;
+use super::cancelled_or_changed::Stopped;
 use super::http::retrying_client::RetryingClient;
 use super::location::{Location, RangeFile};
 use super::object::{Object, ObjectBackend, SharedParts};
-use super::stopped::Stopped;
 use super::tasks::Tasks;
 
 /// An object of `size` bytes, its bytes and its store.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::Raised;
-use crate::supervise::Caller;
+use crate::interruptible::Caller;
 
 /// A file of Python: its path, size, etag, and the time of its last change.
 type Facts = (String, u64, Option<String>, u64);

@@ -11,7 +11,7 @@ use pyo3::types::PyIterator;
 
 use crate::arrow::TableArgument;
 use crate::callers::written::{Unwritten, write};
-use crate::supervise::Caller;
+use crate::interruptible::Caller;
 
 /// The bytes of values that are read from an iterator at once, as in a block of a file.
 const BYTES: usize = 256 << 10;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use crate::callers::records::next_of;
-use crate::supervise::Caller;
+use crate::interruptible::Caller;
 
 /// A Python object whose `begin(epoch, place)` returns an iterator over the records of an epoch, after the place if one is given,
 /// and whose `place()` returns the place after the records so far, as text, or `None`.

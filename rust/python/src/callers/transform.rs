@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::callers::written::{Unwritten, write};
 use crate::error;
-use crate::supervise::Caller;
+use crate::interruptible::Caller;
 
 /// A `fastpack.records.transform.NativeTransform`.
 #[derive(Debug, FromPyObject)]

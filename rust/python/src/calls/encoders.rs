@@ -18,9 +18,9 @@ use pyo3::types::{PyList, PyString};
 use crate::arrays;
 use crate::calls::pretrained::PyPretrained;
 use crate::error;
+use crate::interruptible::{self, Interrupted};
 use crate::job::{PyChatTemplate, TemplateParts};
 use crate::options::{PyCacheSize, PyConversation, PyThreads, PyVerify};
-use crate::supervise::{self, Interrupted};
 
 /// Texts of up to this many bytes are encoded on the calling thread: that takes less time than starting a
 /// thread.
@@ -74,7 +74,7 @@ impl PyEncoders {
         let (ids, _text) = if short {
             encode(&Control::default()).map_err(error::to_py)?
         } else {
-            supervise::run(py, None, Interrupted::Abandon, move |control, _| encode(control))?
+            interruptible::run(py, None, Interrupted::Abandon, move |control, _| encode(control))?
         };
         Ok(signed(ids).into_pyarray(py))
     }
@@ -97,13 +97,14 @@ impl PyEncoders {
             threads: threads.0,
         };
         // The job returns the texts, so that they are dropped here: its own thread is not attached to Python.
-        let (batch, _texts) = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
-            let batch = texts.encode(|texts| match texts {
-                Strings::Python(texts) => encoders.encode(texts, options, control),
-                Strings::Arrow(texts) => encoders.encode(texts, options, control),
+        let (batch, _texts) =
+            interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
+                let batch = texts.encode(|texts| match texts {
+                    Strings::Python(texts) => encoders.encode(texts, options, control),
+                    Strings::Arrow(texts) => encoders.encode(texts, options, control),
+                })?;
+                Ok((batch, texts))
             })?;
-            Ok((batch, texts))
-        })?;
         let Batch { ids, offsets, characters } = batch;
         let characters = return_offsets.then(|| {
             let bound = |at: usize| i32::try_from(at).unwrap_or(i32::MAX);
@@ -121,7 +122,7 @@ impl PyEncoders {
         chat_template: PyChatTemplate,
     ) -> PyResult<String> {
         let renderer = TemplateParts::new(&self.pretrained, chat_template);
-        supervise::run(py, None, Interrupted::Abandon, move |_, caller| {
+        interruptible::run(py, None, Interrupted::Abandon, move |_, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
             pipeline::render(&template, &conversation.read(&template)?)
         })
@@ -137,7 +138,7 @@ impl PyEncoders {
     ) -> PyResult<Chatted<'py>> {
         let renderer = TemplateParts::new(&self.pretrained, chat_template);
         let encoders = Arc::clone(&self.encoders);
-        let chat = supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
+        let chat = interruptible::run(py, None, Interrupted::Abandon, move |control, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
             let conversation = conversation.read(&template)?;
             encoders

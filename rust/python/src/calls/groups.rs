@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 
 use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
+use crate::interruptible::{self, Interrupted};
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::options::inputs::PyInputs;
 use crate::options::output::PyOutput;
 use crate::options::storage::PyStorageOptions;
 use crate::report::PyReport;
-use crate::supervise::{self, Interrupted};
 
 /// The state of the job in a folder, as JSON. With options of remote storage, the folder is one of a bucket.
 #[pyfunction]
@@ -26,7 +26,7 @@ pub(crate) fn status(
 ) -> PyResult<String> {
     let url = folder.to_string_lossy().into_owned();
     let remote = storage.map(|storage| RemoteOutput { url, storage: storage.0.clone() });
-    supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+    interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
         Ok(pipeline::status(&folder, remote.as_ref(), control)?.to_json())
     })
 }
@@ -39,7 +39,7 @@ pub(crate) fn list_groups(
     output: &PyOutput,
 ) -> PyResult<(Vec<u64>, Vec<&'static str>)> {
     let (inputs, output) = (inputs.unread(), output.0.clone());
-    supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
+    interruptible::run(py, None, Interrupted::Abandon, move |control, caller| {
         pipeline::list_groups(&inputs.read_by(caller), &output, control)
     })
 }
@@ -60,7 +60,7 @@ pub(crate) fn pack_group(
 ) -> PyResult<PyReport> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.unread(), output.0.clone());
-    supervise::run(py, None, Interrupted::Join, move |control, caller| {
+    interruptible::run(py, None, Interrupted::Join, move |control, caller| {
         let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
         pipeline::pack_group(job, &inputs, &output, (group, step), control)
     })

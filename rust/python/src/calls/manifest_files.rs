@@ -11,7 +11,7 @@ use fastpack_core::util::disk::sealed;
 use pyo3::prelude::*;
 
 use crate::error::to_py;
-use crate::supervise::{self, Interrupted};
+use crate::interruptible::{self, Interrupted};
 
 /// The bytes of one read: enough for BLAKE3 to use all SIMD lanes of the processor.
 const PIECE: usize = 1 << 20;
@@ -19,7 +19,7 @@ const PIECE: usize = 1 << 20;
 /// The BLAKE3 hash of a file, in hexadecimal.
 #[pyfunction]
 pub(crate) fn content_hash(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+    interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
         let mut file = File::open(&path).map_err(Error::io(&path))?;
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; PIECE];
@@ -42,7 +42,7 @@ pub(crate) fn hash_of(bytes: &[u8]) -> String {
 /// The hash of a file of kept tokens, in hexadecimal; `None` if the file is damaged.
 #[pyfunction]
 pub(crate) fn tokens_hash(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
-    supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+    interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
         sink::tokens_hash(&path, control)
     })
 }

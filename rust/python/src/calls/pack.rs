@@ -13,12 +13,12 @@ use crate::callers::records::PyRecords;
 use crate::callers::transform::PyTransform;
 use crate::calls::pictures::PyRemotePictures;
 use crate::calls::pretrained::PyPretrained;
+use crate::interruptible::{self, Interrupted};
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::options::inputs::{PyInputs, PySource};
 use crate::options::output::{PyOutput, PyValidation};
 use crate::report::PyReport;
-use crate::supervise::{self, Interrupted};
 
 /// Packs files into tables in memory.
 #[pyfunction]
@@ -38,7 +38,7 @@ pub(crate) fn pack_files(
     let (inputs, validation) = (inputs.unread(), validation.map(|it| it.0));
     let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
     let (tables, report) =
-        supervise::run(py, progress.as_ref(), interrupted, move |control, caller| {
+        interruptible::run(py, progress.as_ref(), interrupted, move |control, caller| {
             let (job, cache, mut tables) =
                 (parts.job(caller)?, cache_dir.as_deref(), Tables::default());
             let inputs = inputs.read_by(caller);
@@ -65,7 +65,7 @@ pub(crate) fn pack_dir(
 ) -> PyResult<PyReport> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, output, appending) = (inputs.unread(), output.0.clone(), output.1);
-    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+    interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
         if let Some(appending) = appending {
             return pipeline::append_dir(job, &inputs, &output, appending, control);
@@ -89,7 +89,7 @@ pub(crate) fn repack(
     let (output, options) = (output.0.clone(), options.0.clone());
     let pretrained = tokenizer.map(|it| Arc::clone(&it.pretrained));
     let pictures = pictures.map(PyRemotePictures::parts);
-    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+    interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let vocabulary = pretrained.as_ref().map_or_else(Vocabulary::default, |it| Vocabulary {
             tokenizer: Some(&it.tokenizer),
             named: &it.special_tokens,
@@ -120,7 +120,7 @@ pub(crate) fn pack_records(
     let validation = validation.map(|it| it.0);
     let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
     let (tables, report) =
-        supervise::run(py, progress.as_ref(), interrupted, move |control, caller| {
+        interruptible::run(py, progress.as_ref(), interrupted, move |control, caller| {
             let (job, memory) = (parts.job(caller)?, records.given_by(caller));
             let (cache, mut tables) = (cache_dir.as_deref(), Tables::default());
             let report = pipeline::pack_memory(
@@ -155,7 +155,7 @@ pub(crate) fn write_records(
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (records, reading) = (records.clone(), reading.0.reading.clone());
     let output = output.0.clone();
-    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+    interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let memory = records.given_by(caller);
         let job = parts.job(caller)?;
         pipeline::write_memory(job, memory, reading, &output, cache_dir.as_deref(), control)

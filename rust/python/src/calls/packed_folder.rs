@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::callers::filesystem::PyFileSystem;
+use crate::interruptible::{self, Caller, Interrupted};
 use crate::options::storage::{PyBlockCache, PyStorageOptions};
-use crate::supervise::{self, Caller, Interrupted};
 
 /// A folder in remote storage, and the options that open it.
 #[pyclass(name = "RemoteFolder", module = "fastpack._fastpack", frozen)]
@@ -77,7 +77,7 @@ impl PyRemoteFolder {
     ) -> PyResult<T> {
         let (url, mut options) = (self.url.clone(), self.storage.0.clone());
         let filesystem = self.storage.1.clone();
-        supervise::run(py, None, Interrupted::Abandon, move |control, caller: &Caller| {
+        interruptible::run(py, None, Interrupted::Abandon, move |control, caller: &Caller| {
             options.file_system = filesystem.map(|it| PyFileSystem::read_by(it, caller));
             work(&PackedFolder::open(&url, &options, control)?)
         })

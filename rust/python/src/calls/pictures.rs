@@ -15,8 +15,8 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::callers::filesystem::PyFileSystem;
+use crate::interruptible::{self, Caller, Interrupted};
 use crate::options::storage::PyStorageOptions;
-use crate::supervise::{self, Caller, Interrupted};
 
 /// A record as its file has it: a line of JSON, or a table of one row.
 #[derive(FromPyObject)]
@@ -89,7 +89,7 @@ impl PyRemotePictures {
     fn read(&self, py: Python<'_>, url: String) -> PyResult<Py<PyBytes>> {
         let parts = self.parts();
         let kept = parts.filesystem.is_none().then(|| self.kept());
-        let read = supervise::run(py, None, Interrupted::Abandon, move |_, caller| {
+        let read = interruptible::run(py, None, Interrupted::Abandon, move |_, caller| {
             let pictures = kept.unwrap_or_else(|| Arc::new(parts.opened(caller)));
             pictures.content(&url)
         })?;

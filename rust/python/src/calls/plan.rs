@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 
 use crate::arrays;
 use crate::error;
+use crate::interruptible::{self, Interrupted};
 use crate::options::packing::PyPackOptions;
-use crate::supervise::{self, Interrupted};
 
 /// The documents of each row, as `fastpack.plan` returns them.
 ///
@@ -106,7 +106,7 @@ pub(crate) fn plan(
     let packing = options.clone();
     // The lengths are checked on this thread, in one pass over the caller's array: a copy would take as long.
     let lengths = DocumentLengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
-    let planned = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+    let planned = interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
         lengths.plan(&options, control)
     })?;
     Ok(PyPlan::new(py, planned, &packing))

@@ -9,8 +9,8 @@ use fastpack_tokenize::{Built, Engine, NamedTemplate, Pretrained, SpecialTokens,
 use pyo3::prelude::*;
 
 use crate::error;
+use crate::interruptible::{self, Interrupted};
 use crate::options::PyIds;
-use crate::supervise::{self, Interrupted};
 
 /// A loaded tokenizer, its special tokens and its chat templates.
 #[pyclass(name = "Pretrained", module = "fastpack", frozen)]
@@ -43,18 +43,15 @@ impl PyPretrained {
     fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<OfFolder> {
         let name = hub_name.unwrap_or_else(|| path.display().to_string());
         let known_as = name.clone();
-        supervise::run(
-            py,
-            None,
-            Interrupted::Abandon,
-            move |_, _| match Pretrained::from_named_dir(&path, Path::new(&known_as)) {
+        interruptible::run(py, None, Interrupted::Abandon, move |_, _| {
+            match Pretrained::from_named_dir(&path, Path::new(&known_as)) {
                 Ok(pretrained) => Ok(OfFolder::Read(Self::new(pretrained, Some(name)))),
                 Err(fastpack_tokenize::Error::ForeignClass { class, .. }) => {
                     Ok(OfFolder::Foreign(class))
                 }
                 Err(refused) => Err(refused.into()),
-            },
-        )
+            }
+        })
     }
 
     /// Takes the tokenizer that `transformers`, of this version, built of a model folder; the parts are those of `from_json`.
@@ -78,7 +75,7 @@ impl PyPretrained {
             chat_templates,
             call,
         };
-        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
+        let pretrained = interruptible::run(py, None, Interrupted::Abandon, move |_, _| {
             Ok(Pretrained::from_built(&path, built)?)
         })?;
         Ok(Self::new(pretrained, Some(name)))
@@ -88,7 +85,7 @@ impl PyPretrained {
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let name = path.display().to_string();
-        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
+        let pretrained = interruptible::run(py, None, Interrupted::Abandon, move |_, _| {
             let json = regular::read_to_string(&path).map_err(Error::io(&path))?;
             let tokenizer = Tokenizer::from_file_text(&json)?;
             Ok(Pretrained {
@@ -112,7 +109,7 @@ impl PyPretrained {
         chat_templates: Vec<(String, String)>,
         call: String,
     ) -> PyResult<Self> {
-        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
+        let pretrained = interruptible::run(py, None, Interrupted::Abandon, move |_, _| {
             Ok(Pretrained {
                 tokenizer: Tokenizer::from_json(&json)?,
                 special_tokens,

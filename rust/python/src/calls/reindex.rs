@@ -7,9 +7,9 @@ use fastpack_core::config::RemoteOutput;
 use fastpack_core::{pipeline, source};
 use pyo3::prelude::*;
 
+use crate::interruptible::{self, Interrupted};
 use crate::options::inputs::PyInputs;
 use crate::options::storage::PyStorageOptions;
-use crate::supervise::{self, Interrupted};
 
 /// A file that was written again: the file that was read, the one that was written, the bytes of both, and the parts of the
 /// second.
@@ -28,7 +28,7 @@ pub(crate) fn reindex(
 ) -> PyResult<Vec<Reindexed>> {
     let inputs = inputs.unread();
     let remote = remote.map(|(url, storage)| RemoteOutput { url, storage: storage.0.clone() });
-    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+    interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let done = pipeline::reindex(&inputs.read_by(caller), &output, remote.as_ref(), control)?;
         let written = |it: source::Reindexed| {
             (it.from.into(), it.to.into(), it.bytes_read, it.bytes_written, it.parts)

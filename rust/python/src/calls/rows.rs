@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use crate::arrays;
 use crate::arrow::TableArgument;
 use crate::error::to_py;
+use crate::interruptible::{self, Interrupted};
 use crate::options::output::PyFormat;
 use crate::options::{PyColumn, PyColumns};
-use crate::supervise::{self, Interrupted};
 
 /// The columns in the full layout of a table with columns of these names; `None` if it is in the full layout. `said` is the
 /// text of its metadata that names them.
@@ -32,9 +32,10 @@ pub(crate) fn expand_rows(
     columns: Vec<String>,
 ) -> PyResult<PyArrowType<Table>> {
     let (batches, stored) = table.0.into_inner();
-    let (schema, batches) = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
-        assemble::expand_rows(&stored, batches, &columns, control)
-    })?;
+    let (schema, batches) =
+        interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
+            assemble::expand_rows(&stored, batches, &columns, control)
+        })?;
     let table = Table::try_new(batches, schema);
     table.map(PyArrowType).map_err(|refused| to_py(refused.into()))
 }
@@ -103,7 +104,7 @@ pub(crate) fn check_rows(
 ) -> PyResult<CheckedRows> {
     let (batches, schema) = table.0.into_inner();
     let options = PackedOptions::parse(options).map_err(to_py)?;
-    let checked = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+    let checked = interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
         assemble::check_rows(&schema, &batches, &options, control)
     })?;
     Ok((checked.problems, checked.counts))
@@ -131,7 +132,7 @@ pub(crate) fn row_documents(
     arrays::ready(py)?;
     let (batches, _) = table.0.into_inner();
     let options = PackedOptions::parse(options).map_err(to_py)?;
-    let found = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+    let found = interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
         assemble::documents_of(&batches, &options, control)
     })?;
     let DocumentTable { rows, numbers, starts, lengths, unpadded, labels, files } = found;
@@ -151,7 +152,7 @@ pub(crate) fn row_documents(
 #[pyfunction]
 pub(crate) fn document_hashes(py: Python<'_>, table: TableArgument) -> PyResult<Vec<u64>> {
     let (batches, _) = table.0.into_inner();
-    supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+    interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
         assemble::document_hashes(&batches, control)
     })
 }

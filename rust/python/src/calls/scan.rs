@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 
 use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
+use crate::interruptible::{self, Interrupted};
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::inputs::PyInputs;
 use crate::options::{PyOptions, PySample};
-use crate::supervise::{self, Interrupted};
 
 /// Reads files, plans rows of each of `max_lengths`, and returns the report as JSON.
 #[pyfunction]
@@ -28,7 +28,7 @@ pub(crate) fn scan(
 ) -> PyResult<String> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, sample) = (inputs.unread(), sample.map(|sample| sample.0));
-    supervise::run(py, progress.as_ref(), Interrupted::Abandon, move |control, caller| {
+    interruptible::run(py, progress.as_ref(), Interrupted::Abandon, move |control, caller| {
         let inputs = inputs.read_by(caller);
         Ok(pipeline::scan(&parts.job(caller)?, &inputs, &max_lengths, sample, control)?.to_json())
     })

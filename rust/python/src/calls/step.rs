@@ -8,8 +8,8 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays;
+use crate::interruptible::{self, Interrupted};
 use crate::options::packing::PyPackOptions;
-use crate::supervise::{self, Interrupted};
 
 /// The trained tokens of each sequence; the offsets of micro-batches in their sequences, and these; the cost of each micro-batch; the
 /// optimizer step and the kind of each place; and the time of the step, the even time and the least.
@@ -63,7 +63,7 @@ pub(crate) fn plan_step<'py>(
         Some((of_each, count)) => Some((of_each.as_slice()?.to_vec(), count)),
     };
     let agree = agree.map(Arc::new);
-    let planned = supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
+    let planned = interruptible::run(py, None, Interrupted::Abandon, move |control, caller| {
         let kinds = kinds.as_ref().map(|(of_each, count)| (of_each.as_slice(), *count));
         let labels = Labels { groups: groups.as_deref(), kinds };
         let mut greatest = agree.map(|agree| {

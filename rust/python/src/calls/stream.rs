@@ -20,6 +20,7 @@ use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
 use crate::convert::{counts, refuse, switches};
 use crate::error;
+use crate::interruptible::{self, Caller, Interrupted, SharedTask, Task};
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::inputs::PyInputs;
 use crate::options::output::PyValidationSize;
@@ -27,7 +28,6 @@ use crate::options::packing::PyPacking;
 use crate::options::stream::{PyMixture, PyRanks, PySelect};
 use crate::options::{PyBatchSize, PyOptions};
 use crate::report::PyReport;
-use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
 
 /// The tables that wait to be taken: the next one, and one that is made while the next is taken.
 const AHEAD: usize = 2;
@@ -143,7 +143,7 @@ pub(crate) fn count_stream(
 ) -> PyResult<(Vec<u64>, u64, u64)> {
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (records, inputs, packing) = (inputs.records(), inputs.unread(), packing.0.clone());
-    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+    interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let supplies = PyReiterable::all_given_by(records, caller);
         let job = parts.job_of_stream(caller)?;
         let inputs = inputs.read_by(caller);

@@ -14,8 +14,8 @@ use crate::callers::filesystem::PyFileSystem;
 use crate::callers::reiterable::PyReiterable;
 use crate::convert::{counts, field, refuse, word, words};
 use crate::error;
+use crate::interruptible::Caller;
 use crate::options::storage::PyStorageOptions;
-use crate::supervise::Caller;
 
 /// The inputs of a run: its sources, and whether folders are searched recursively.
 #[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]

@@ -1,8 +1,8 @@
 //! The inputs: sources, and the options by which their records are read.
 
+pub(crate) mod field_names;
 pub(super) mod images;
 pub(super) mod source_shares;
-pub(crate) mod usual;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

@@ -6,8 +6,8 @@
 use super::spaces::{EqualRows, SpaceTable, SpaceTree, Spaces};
 use crate::config::PackOptions;
 use crate::error::Result;
+use crate::pack::cancel_checks::TICK;
 use crate::pack::cancellable_sort::{histogram, longest_first, table_pays};
-use crate::pack::cancellation::TICK;
 use crate::pack::rows::RowMembers;
 use crate::util::control::Control;
 

@@ -7,7 +7,7 @@
 use super::length_counts::LengthCounts;
 use crate::config::PackOptions;
 use crate::error::Result;
-use crate::pack::cancellation::TICK;
+use crate::pack::cancel_checks::TICK;
 use crate::util::control::Control;
 
 /// Rows as lengths. Equal rows are stored once, as a pattern with a count.

@@ -166,7 +166,7 @@ pub(super) fn said(error: &object_store::Error, client: &RetryingClient) -> io::
             format!("the store refuses these credentials: {detail}"),
         ),
         Store::AlreadyExists { .. } => io::Error::new(io::ErrorKind::AlreadyExists, detail),
-        Store::Precondition { .. } => super::stopped::Stopped::Changed.into(),
+        Store::Precondition { .. } => super::cancelled_or_changed::Stopped::Changed.into(),
         _ => match http_failure(error) {
             Some(HttpErrorKind::Interrupted) => {
                 io::Error::new(io::ErrorKind::ConnectionAborted, detail)

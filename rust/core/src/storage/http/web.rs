@@ -13,8 +13,8 @@ use reqwest::header::{
 use reqwest::{Method, Request, Response, StatusCode, Url};
 
 use super::retrying_client::RetryingClient;
+use crate::storage::cancelled_or_changed::Stopped;
 use crate::storage::stat::Stat;
-use crate::storage::stopped::Stopped;
 
 /// Bytes that are asked for to learn the size of an object: enough to tell its format.
 pub(crate) const HEAD: u64 = 4 << 10;

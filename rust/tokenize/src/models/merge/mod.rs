@@ -7,7 +7,7 @@
 //! a pair's rank is the symbol that it merges into, and one table gives both.
 
 mod buckets;
-mod lanes;
+mod interleaved_words;
 mod pairs;
 mod windows;
 
@@ -16,8 +16,8 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use crate::loading::in_parallel::both;
-use lanes::Lane;
-pub(crate) use lanes::Lanes;
+use interleaved_words::Lane;
+pub(crate) use interleaved_words::Lanes;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
 use pairs::{PairKey, PairTable};
 pub(crate) use windows::Windows;
@@ -106,7 +106,7 @@ impl Merges {
 
     /// Merges several words at once, and changes their order.
     fn merge_all<const N: usize>(&self, lanes: &mut [Lane<N>]) {
-        lanes::merge(lanes, &self.pairs, |symbol| symbol);
+        interleaved_words::merge(lanes, &self.pairs, |symbol| symbol);
     }
 
     /// The symbol that a pair merges into, or [`NONE`].
@@ -172,7 +172,7 @@ fn last_merges(
     let mut found = Vec::with_capacity(tokens.len());
     let mut lanes: Vec<TinyLane> = Vec::with_capacity(TOGETHER);
     let mut merge = |lanes: &mut Vec<TinyLane>| {
-        lanes::merge(lanes, all, &made_by);
+        interleaved_words::merge(lanes, all, &made_by);
         for lane in lanes.drain(..) {
             let token = u32::try_from(lane.name()).unwrap_or(NONE);
             if lane.symbols().eq([token]) {
