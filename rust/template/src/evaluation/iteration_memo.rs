@@ -25,7 +25,10 @@ use crate::values::value::{Dict, GlobalFunction, Value};
 pub(super) const MOST_BYTES: usize = 16 << 20;
 
 /// Most objects of a list that is compared.
-const MOST_OBJECTS: usize = 4096;
+const MOST_OBJECTS: usize = 256;
+
+/// Iterations that are recorded of a loop, beside some for each object, before any has to be repeated.
+const FREE: usize = 64;
 
 /// The iterations of the loops of a template over the messages of one conversation.
 #[derive(Debug)]
@@ -41,12 +44,19 @@ pub struct IterationMemo<'m> {
     pub(super) bytes: usize,
     /// The iteration that runs.
     pub(super) current: Option<Recording>,
-    /// The number of iterations that were repeated.
-    pub(super) repeated: usize,
+    /// The number of iterations of each loop, or calls of each macro, that were recorded and repeated.
+    pub(super) counts: HashMap<Site, Counts, RandomState>,
 }
 
 /// The address of a loop or a macro.
 pub(super) type Site = usize;
+
+/// How often the iterations of a loop, or the calls of a macro, were recorded and repeated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) recorded: usize,
+    pub(super) repeated: usize,
+}
 
 /// What an iteration or a call is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -140,13 +150,19 @@ impl<'m> IterationMemo<'m> {
             known: HashMap::default(),
             bytes: 0,
             current: None,
-            repeated: 0,
+            counts: HashMap::default(),
         }
     }
 
     /// What a loop or a macro reads from around it.
     pub(super) fn reads(&self, site: Site) -> &OuterReads<'m> {
         self.loops.get(&site).unwrap_or(&self.macros)
+    }
+
+    /// True if to record more of a loop or macro would be in vain: what was recorded has rarely been repeated.
+    pub(super) fn is_vain(&self, site: Site) -> bool {
+        let Counts { recorded, repeated } = self.counts.get(&site).copied().unwrap_or_default();
+        recorded > FREE + 4 * self.objects.len() && repeated < recorded
     }
 
     /// What is seen of a value; `None` for one that another render may have otherwise in the same place.

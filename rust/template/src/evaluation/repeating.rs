@@ -23,7 +23,11 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     pub(crate) fn remembers(&self, statement: &For) -> bool {
         let Some(memo) = &self.memo else { return false };
         let is_outermost = !self.is_recording && self.frames.is_empty();
-        is_outermost && memo.loops.contains_key(&site_of(statement)) && !self.holds_generators()
+        let site = site_of(statement);
+        is_outermost
+            && memo.loops.contains_key(&site)
+            && !memo.is_vain(site)
+            && !self.holds_generators()
     }
 
     /// Runs an iteration for `item` of a loop that is [remembered](Self::remembers), or repeats it.
@@ -59,8 +63,9 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         caller: Value<'r>,
     ) -> Outcome<Value<'r>> {
         let is_outermost = !self.is_recording && self.frames.is_empty();
-        let memo =
-            self.memo.as_ref().filter(|_| is_outermost && matches!(caller, Value::Undefined));
+        let memo = self.memo.as_ref().filter(|memo| {
+            is_outermost && matches!(caller, Value::Undefined) && !memo.is_vain(site_of(definition))
+        });
         let arguments = memo.and_then(|memo| {
             let positional = given.positional.iter().map(|value| ("", value));
             let named = given.named.iter().map(|(name, value)| (*name, value));
@@ -85,6 +90,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     /// Begins to record. Returns the number of spans so far, if it does.
     fn begin(&mut self, (site, subject): (Site, Subject)) -> Option<usize> {
         let memo = self.memo.as_mut().filter(|memo| memo.bytes < MOST_BYTES)?;
+        memo.counts.entry(site).or_default().recorded += 1;
         memo.current = Some(Recording {
             site,
             subject,
@@ -167,7 +173,9 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             Some(Node::Done(effects)) => self.take(effects, object).map(Some),
             _ => Ok(None),
         };
-        memo.repeated += usize::from(matches!(result, Ok(Some(_))));
+        if let Ok(Some(_)) = result {
+            memo.counts.entry(key.0).or_default().repeated += 1;
+        }
         self.memo = Some(memo);
         result
     }
@@ -267,10 +275,13 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
 
     fn note(&mut self, read: Read, value: &Value<'r>) {
         let Some(memo) = &mut self.memo else { return };
+        let Some(current) = &memo.current else { return };
+        if current.reads.iter().any(|(known, _)| *known == read) {
+            return;
+        }
         let seen = memo.seen(value);
         let Some(current) = &mut memo.current else { return };
         match seen {
-            _ if current.reads.iter().any(|(known, _)| *known == read) => {}
             Some(seen) => current.reads.push((read, seen)),
             None => current.is_spoiled = true,
         }
@@ -481,12 +492,8 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(
-                memo.repeated > 0,
-                repeats,
-                "{source} has repeated {} iterations",
-                memo.repeated
-            );
+            let repeated: usize = memo.counts.values().map(|counts| counts.repeated).sum();
+            assert_eq!(repeated > 0, repeats, "{source} has repeated {repeated} iterations");
         }
     }
 }
