@@ -398,7 +398,8 @@ def test_another_picture_of_the_same_size_in_a_record_is_named(form, packed, tmp
             Image.new("RGB", (64, 48), "red").save(path)
         content = path.read_bytes()
         question = [{"type": "image"}, {"type": "text", "text": "What is it?"}]
-        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": "A boat."}]
+        answer = [{"type": "text", "text": "A boat."}]
+        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
         if form == "bytes":
             pq.write_table(pa.Table.from_pylist([{"messages": messages, "images": [content]}]), data)
             return len(content)

@@ -62,7 +62,8 @@ pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Res
 /// count on through the padding of its length to a multiple. The padding of a row stands at one of its ends,
 /// like one more piece without labels. In the compact layout the batch has the stored columns instead.
 ///
-/// Fails with [`Error::Option`] where an id has no room in the 16 bits that the vocabulary of the tokenizer needs.
+/// Fails with [`Error::Option`](crate::error::Error::Option) where an id has no room in the 16 bits that the vocabulary of the
+/// tokenizer needs.
 ///
 /// # Panics
 ///

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::inputs::field_names;
+use super::inputs::fields;
 use super::option_words;
 use crate::error::{Error, Result};
 
@@ -108,5 +108,5 @@ impl TurnParts {
 }
 
 fn is_assistant(role: &str) -> bool {
-    field_names::ASSISTANT.contains(&role)
+    fields::ASSISTANT.contains(&role)
 }

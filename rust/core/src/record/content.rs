@@ -12,7 +12,7 @@ use super::shape::Shape;
 use super::shapes::messages::ROLES;
 use super::shapes::tokens::Tokens;
 use crate::config::Part;
-use crate::config::inputs::field_names;
+use crate::config::inputs::fields;
 use crate::util::random::{STEP, mix};
 use fastpack_template::json::{Json, Map};
 
@@ -28,7 +28,7 @@ pub(super) fn of_record(record: &Map, shape: &Shape) -> u64 {
         let value = record.get(field).unwrap_or(&Json::Null);
         of_part(part, value)
     });
-    let kwargs = record.get(field_names::TEMPLATE_KWARGS).map_or(0, of_kwargs);
+    let kwargs = record.get(fields::TEMPLATE_KWARGS).map_or(0, of_kwargs);
     parts.fold(kwargs, u64::wrapping_add)
 }
 
@@ -90,7 +90,7 @@ fn of_label(label: &Json) -> u64 {
 pub(super) fn of_kwargs(kwargs: &Json) -> u64 {
     match kwargs {
         Json::Null => 0,
-        kwargs => entry(field_names::TEMPLATE_KWARGS, of_value(kwargs)),
+        kwargs => entry(fields::TEMPLATE_KWARGS, of_value(kwargs)),
     }
 }
 

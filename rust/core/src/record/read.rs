@@ -14,7 +14,7 @@ use super::shapes::messages;
 use super::shapes::messages::MessageForms;
 use super::shapes::{labelled, loss_mask, pair, pictures, preference, text, tokens};
 use super::tables::row;
-use crate::config::inputs::field_names;
+use crate::config::inputs::fields;
 use crate::config::{Fields, Part, ShapeName};
 use crate::report::ledger::Reason;
 use crate::source::Raw;
@@ -22,7 +22,7 @@ use crate::source::Raw;
 /// Reads a conversation from an object with `messages`, and optional `tools` and `chat_template_kwargs`, for a template
 /// that takes these forms of messages.
 pub fn conversation(record: &Map, takes: MessageForms) -> Result<Conversation, Fault> {
-    messages::read(record, field_names::MESSAGES[0], &Shape::conversations(), takes)
+    messages::read(record, fields::MESSAGES[0], &Shape::conversations(), takes)
 }
 
 /// Reads a conversation from JSON, with the fields of [`conversation`].
@@ -106,7 +106,7 @@ pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<
                 Fault::new(Reason::InvalidUtf8, format!("byte {at} of the file is not UTF-8"))
             })?;
             let content = Json::String(Arc::from(text));
-            Ok(Arc::new([(Arc::from(field_names::TEXT[0]), content)].into_iter().collect()))
+            Ok(Arc::new([(Arc::from(fields::TEXT[0]), content)].into_iter().collect()))
         }
         Raw::Cbor(item) => cbor::parse(item, wanted, false).map(Arc::new),
         Raw::Broken { reason, message } => Err(Fault::new(reason, message)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::parsing::fault::Fault;
 use super::texts::texts_in;
 use crate::config::PICTURE_COLUMNS;
-use crate::config::inputs::field_names;
+use crate::config::inputs::fields;
 use crate::config::{Fields, Part, ShapeName};
 use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
@@ -76,11 +76,11 @@ impl Shape {
     pub fn conversations() -> Self {
         let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
         let parts = [
-            (Part::Messages, field_names::MESSAGES[0]),
-            (Part::Tools, field_names::TOOLS),
-            (Part::System, field_names::SYSTEMS[0]),
-            (Part::System, field_names::SYSTEMS[1]),
-            (Part::LossMask, field_names::LOSS_MASK[0]),
+            (Part::Messages, fields::MESSAGES[0]),
+            (Part::Tools, fields::TOOLS),
+            (Part::System, fields::SYSTEMS[0]),
+            (Part::System, fields::SYSTEMS[1]),
+            (Part::LossMask, fields::LOSS_MASK[0]),
         ];
         Self::with(ShapeName::Conversations, parts.map(usual).into())
     }
@@ -96,7 +96,7 @@ impl Shape {
     /// The fields that usually hold content, and are not read from every record.
     fn unread_beside(&self) -> Vec<Cow<'static, str>> {
         let pictures = if self.is_dialogue() { &PICTURE_COLUMNS[..] } else { &[] };
-        let fields = field_names::text_fields().chain(pictures.iter().copied());
+        let fields = fields::text_fields().chain(pictures.iter().copied());
         fields.filter(|field| self.never_reads(field)).map(Cow::Borrowed).collect()
     }
 
@@ -203,100 +203,85 @@ impl Shape {
         };
         let label = || {
             let several = named(Part::Labels).map(|field| (Part::Label, field));
-            several.or_else(|| field(Part::Label, &field_names::LABELS))
+            several.or_else(|| field(Part::Label, &fields::LABELS))
         };
         let (mut parts, optional) = match name {
             ShapeName::Tokens => (
                 vec![field(Part::InputIds, &[expected.columns.input_ids])?],
                 vec![
                     or(Part::Labels, &[expected.columns.labels]),
-                    or(Part::AttentionMask, &[field_names::ATTENTION_MASK]),
-                    or(Part::AssistantMasks, &field_names::MASKS),
+                    or(Part::AttentionMask, &[fields::ATTENTION_MASK]),
+                    or(Part::AssistantMasks, &fields::MASKS),
                     or(Part::LossWeights, &[expected.columns.loss_weights]),
                 ],
             ),
             ShapeName::Conversations => (
-                vec![field(Part::Messages, &field_names::MESSAGES)?],
-                vec![
-                    or(Part::Tools, &[field_names::TOOLS]),
-                    or(Part::System, &field_names::SYSTEMS),
-                ],
+                vec![field(Part::Messages, &fields::MESSAGES)?],
+                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
             ),
             ShapeName::PromptCompletion => (
                 vec![
-                    field(Part::Prompt, &field_names::PROMPT)?,
-                    field(Part::Completion, &field_names::COMPLETION)?,
+                    field(Part::Prompt, &fields::PROMPT)?,
+                    field(Part::Completion, &fields::COMPLETION)?,
                 ],
-                vec![
-                    or(Part::Tools, &[field_names::TOOLS]),
-                    or(Part::System, &field_names::SYSTEMS),
-                ],
+                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
             ),
             ShapeName::Instruction => (
                 vec![
-                    field(Part::Instruction, &field_names::INSTRUCTION)?,
-                    field(Part::Output, &field_names::OUTPUT)?,
+                    field(Part::Instruction, &fields::INSTRUCTION)?,
+                    field(Part::Output, &fields::OUTPUT)?,
                 ],
                 vec![
-                    or(Part::Input, &field_names::INPUT),
-                    or(Part::System, &field_names::SYSTEMS),
-                    or(Part::History, &field_names::HISTORY),
+                    or(Part::Input, &fields::INPUT),
+                    or(Part::System, &fields::SYSTEMS),
+                    or(Part::History, &fields::HISTORY),
                 ],
             ),
             ShapeName::QuestionAnswer => (
                 vec![
-                    field(Part::Question, &field_names::QUESTION)?,
-                    field(Part::Answer, &field_names::ANSWER)?,
+                    field(Part::Question, &fields::QUESTION)?,
+                    field(Part::Answer, &fields::ANSWER)?,
                 ],
-                vec![
-                    or(Part::System, &field_names::SYSTEMS),
-                    or(Part::History, &field_names::HISTORY),
-                ],
+                vec![or(Part::System, &fields::SYSTEMS), or(Part::History, &fields::HISTORY)],
             ),
-            ShapeName::Text => (vec![field(Part::Text, &field_names::TEXT)?], Vec::new()),
+            ShapeName::Text => (vec![field(Part::Text, &fields::TEXT)?], Vec::new()),
             ShapeName::Preference => (
                 vec![
-                    field(Part::Chosen, &field_names::CHOSEN)?,
-                    field(Part::Rejected, &field_names::REJECTED)?,
+                    field(Part::Chosen, &fields::CHOSEN)?,
+                    field(Part::Rejected, &fields::REJECTED)?,
                 ],
                 vec![
-                    or(Part::Prompt, &field_names::PROMPT),
-                    or(Part::Tools, &[field_names::TOOLS]),
-                    or(Part::System, &field_names::SYSTEMS),
+                    or(Part::Prompt, &fields::PROMPT),
+                    or(Part::Tools, &[fields::TOOLS]),
+                    or(Part::System, &fields::SYSTEMS),
                 ],
             ),
             ShapeName::UnpairedPreference => (
                 vec![
-                    field(Part::Prompt, &field_names::PROMPT)?,
-                    field(Part::Completion, &field_names::COMPLETION)?,
-                    field(Part::Label, &field_names::LABEL)?,
+                    field(Part::Prompt, &fields::PROMPT)?,
+                    field(Part::Completion, &fields::COMPLETION)?,
+                    field(Part::Label, &fields::LABEL)?,
                 ],
-                vec![
-                    or(Part::Tools, &[field_names::TOOLS]),
-                    or(Part::System, &field_names::SYSTEMS),
-                ],
+                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
             ),
             ShapeName::LabelledText => {
-                (vec![field(Part::Text, &field_names::TEXT)?, label()?], Vec::new())
+                (vec![field(Part::Text, &fields::TEXT)?, label()?], Vec::new())
             }
             ShapeName::LabelledPair => (
                 vec![
-                    field(Part::Sentence1, &field_names::SENTENCE1)?,
-                    field(Part::Sentence2, &field_names::SENTENCE2)?,
+                    field(Part::Sentence1, &fields::SENTENCE1)?,
+                    field(Part::Sentence2, &fields::SENTENCE2)?,
                     label()?,
                 ],
                 Vec::new(),
             ),
             ShapeName::Prompt => (
-                vec![field(Part::Prompt, &field_names::PROMPT)?],
-                vec![
-                    or(Part::Tools, &[field_names::TOOLS]),
-                    or(Part::System, &field_names::SYSTEMS),
-                ],
+                vec![field(Part::Prompt, &fields::PROMPT)?],
+                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
             ),
         };
         parts.extend(optional.into_iter().flatten());
-        parts.extend(or(Part::LossMask, &field_names::LOSS_MASK));
+        parts.extend(or(Part::LossMask, &fields::LOSS_MASK));
         let mut shape = Self::with(name, parts);
         shape.learn_from(record);
         Some(shape)
@@ -341,7 +326,7 @@ impl Shape {
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
         let said = self.unread.iter().map(ToString::to_string);
-        let others = said.chain([field_names::TEMPLATE_KWARGS.to_owned()]);
+        let others = said.chain([fields::TEMPLATE_KWARGS.to_owned()]);
         parts.map(ToString::to_string).chain(others).collect()
     }
 
@@ -352,7 +337,7 @@ impl Shape {
 
     /// True for a field of which something may be left out: of variables those that the chat template does not read.
     pub(super) fn may_leave_out(&self, field: &str) -> bool {
-        self.is_unread_text(field) || field == field_names::TEMPLATE_KWARGS
+        self.is_unread_text(field) || field == fields::TEMPLATE_KWARGS
     }
 
     /// Tells text fields that the shape does not read, or not always.
@@ -361,7 +346,7 @@ impl Shape {
             // Ids stand for texts that may be beside them.
             ShapeName::Tokens => true,
             // The generated text is compared with the answers.
-            ShapeName::Prompt => field_names::is_answer(field),
+            ShapeName::Prompt => fields::is_answer(field),
             _ => false,
         };
         let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
@@ -387,8 +372,7 @@ impl Shape {
 
     /// True if records are read from this field.
     pub(super) fn reads(&self, field: &str) -> bool {
-        self.parts.iter().any(|(_, known)| **known == *field)
-            || field == field_names::TEMPLATE_KWARGS
+        self.parts.iter().any(|(_, known)| **known == *field) || field == fields::TEMPLATE_KWARGS
     }
 
     /// The required parts, which come first.
@@ -530,15 +514,15 @@ pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
         Some(name) => format!("the fields of the shape `{}`", name.name()),
         None if expected.shapes.contains(&ShapeName::Text) => format!(
             "a conversation (`{}`), {}`{}` and `{}`, a question and an answer, `{}` or `{}`",
-            field_names::MESSAGES.join("`, `"),
+            fields::MESSAGES.join("`, `"),
             if expected.shapes.contains(&ShapeName::Prompt) {
-                format!("`{}`, ", field_names::PROMPT[0])
+                format!("`{}`, ", fields::PROMPT[0])
             } else {
-                format!("`{}` and `{}`, ", field_names::PROMPT[0], field_names::COMPLETION[0])
+                format!("`{}` and `{}`, ", fields::PROMPT[0], fields::COMPLETION[0])
             },
-            field_names::INSTRUCTION[0],
-            field_names::OUTPUT[0],
-            field_names::TEXT[0],
+            fields::INSTRUCTION[0],
+            fields::OUTPUT[0],
+            fields::TEXT[0],
             expected.columns.input_ids,
         ),
         None => {

@@ -9,7 +9,7 @@ use super::shape::Shape;
 use super::shapes::messages::MessageForms;
 use super::tables::row;
 use crate::config::PICTURE_COLUMNS;
-use crate::config::inputs::field_names::TEMPLATE_KWARGS;
+use crate::config::inputs::fields::TEMPLATE_KWARGS;
 use crate::source::Raw;
 use fastpack_template::json::{Json, Map};
 

@@ -1,6 +1,6 @@
 //! The inputs: sources, and the options by which their records are read.
 
-pub(crate) mod field_names;
+pub(crate) mod fields;
 pub(super) mod images;
 pub(super) mod source_shares;
 

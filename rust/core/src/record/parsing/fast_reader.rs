@@ -15,7 +15,7 @@ use super::cursor::Cursor;
 use super::json;
 use super::value_access::{Item, ValueAccess};
 use super::write;
-use crate::config::inputs::field_names::TEMPLATE_KWARGS;
+use crate::config::inputs::fields::TEMPLATE_KWARGS;
 use crate::config::{Part, ShapeName};
 use crate::record::content;
 use crate::record::kinds::Conversation;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::inputs::field_names;
+use crate::config::inputs::fields;
 use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
@@ -88,7 +88,7 @@ pub(crate) fn speaks(message: &Map) -> bool {
 
 /// True if a role is the trained one.
 pub fn is_assistant(role: &str) -> bool {
-    field_names::ASSISTANT.contains(&role)
+    fields::ASSISTANT.contains(&role)
 }
 
 /// The reason that a value is no weight.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{flags, loss_mask};
 use crate::config::Part;
-use crate::config::inputs::field_names::TEMPLATE_KWARGS;
+use crate::config::inputs::fields::TEMPLATE_KWARGS;
 use crate::record::kinds::Conversation;
 use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::record::parsing::json;

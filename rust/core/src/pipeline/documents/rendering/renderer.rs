@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::Map;
 
-use crate::config::inputs::field_names;
+use crate::config::inputs::fields;
 use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, SpecialInText, Turns};
 use crate::document::ending::TextKind;
 use crate::document::ids::TrainedIds;
@@ -484,7 +484,7 @@ impl<'a> Renderer<'a> {
 
 /// The fields of a pair for which a prompt of words has no place.
 fn unplaced(pair: &Pair) -> Vec<Arc<str>> {
-    if pair.history.is_empty() { Vec::new() } else { vec![Arc::from(field_names::HISTORY[0])] }
+    if pair.history.is_empty() { Vec::new() } else { vec![Arc::from(fields::HISTORY[0])] }
 }
 
 /// The end-of-text token, if the chat template writes it after an answer.
