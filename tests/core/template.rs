@@ -65,8 +65,8 @@ fn spans(source: &str, messages: &[(&str, &str)]) -> Vec<String> {
 #[test]
 fn statements_that_are_not_supported_are_refused_with_template_and_line() {
     for (source, what) in [
-        ("a\n{% include 'b' %}", "the statement `include` is not supported"),
-        ("a\n{% for x in y recursive %}{% endfor %}", "recursive loops are not supported"),
+        ("a\n{% do x %}", "the statement `do` is not supported"),
+        ("a\n{% break %}", "`break` outside of a loop"),
         ("a\n{{ x|from_json }}", "there is no filter `from_json`"),
         ("a\n{{ x is jason }}", "there is no test `jason`"),
         (
