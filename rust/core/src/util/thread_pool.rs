@@ -191,9 +191,15 @@ mod tests {
         let (sender, numbers) = channel();
         pool.queue().run(Box::new(move || assert!(wait.recv().is_err())));
         pool.queue().run(Box::new(move || sender.send(1).expect("a receiver")));
-        let queue = pool.queue().clone();
+        let (queue, closed) = (pool.queue().clone(), pool.queue().clone());
+        // The first task, if it has begun, ends once the pool is closed; to drop the pool waits for it.
+        std::thread::spawn(move || {
+            while !closed.state().closed {
+                std::thread::yield_now();
+            }
+            drop(go_on);
+        });
         drop(pool);
-        drop(go_on);
         queue.run(Box::new(|| unreachable!("the pool is closed")));
         assert_eq!(numbers.iter().count(), 0);
     }
