@@ -41,7 +41,7 @@ mod values;
 
 pub use evaluation::input::Input;
 pub use evaluation::iteration_memo::IterationMemo;
-pub use evaluation::render::RenderOutput;
+pub use evaluation::render::{Following, RenderOutput};
 pub use evaluation::sources::PrintedInputs;
 pub use failure::{Failure, Outcome, Refusal, is_unsupported};
 pub use language::tree::Template;

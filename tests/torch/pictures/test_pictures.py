@@ -413,14 +413,18 @@ def test_another_picture_of_the_same_size_in_a_record_is_named(form, packed, tmp
     options = {"max_length": 400, "reading": fastpack.Reading(images="reference"), "progress": False}
     rows = fastpack.pack_files(data, tokenizer=given.folder, **options).to_pylist()
     assert rows[0]["images"][0]["file_bytes"] == before
+    packed_rows = tmp_path / "packed"
+    fastpack.pack_dir(data, packed_rows, tokenizer=given.folder, **options)
+    assert fastpack.verify(packed_rows, pictures=True).ok
     collator = PictureCollator(given.processor, given.model("qwen2_5_vl"))
     collator(rows)
     after = content_of(is_changed=True)
     assert after != before
-    with pytest.raises(
-        fastpack.BatchError, match=f"has {after:,} bytes, but had {before:,} when it was packed"
-    ):
+    told = f"has {after:,} bytes, but had {before:,} when it was packed"
+    with pytest.raises(fastpack.BatchError, match=told):
         PictureCollator(given.processor, given.model("qwen2_5_vl"))(rows)
+    (problem,) = fastpack.verify(packed_rows, sample=0, pictures=True).problems
+    assert told in problem
 
 
 def test_pictures_lie_elsewhere_now(small, tmp_path):

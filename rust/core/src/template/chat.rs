@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use chrono::NaiveDateTime;
 use fastpack_template::json::{Json, Map};
 use fastpack_template::{
-    Allowance, Input, IterationMemo, Refusal, RenderOutput, Template, Trace, is_unsupported,
+    Allowance, Following, Input, IterationMemo, Refusal, RenderOutput, Template, is_unsupported,
 };
 
 use super::context::TemplateContext;
@@ -319,7 +319,19 @@ impl ChatTemplate {
         conversation: &Conversation,
         add_generation_prompt: Option<bool>,
     ) -> std::result::Result<RenderOutput, Fault> {
-        let output = self.interpret(prepared, conversation, add_generation_prompt, None, false);
+        self.run_again(prepared, conversation, add_generation_prompt, None)
+    }
+
+    /// Renders as [`run`](Self::run) does, and repeats the iterations of `memo`.
+    pub(super) fn run_again<'m>(
+        &'m self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        add_generation_prompt: Option<bool>,
+        memo: Option<&mut IterationMemo<'m>>,
+    ) -> std::result::Result<RenderOutput, Fault> {
+        let following = memo.map_or(Following::Nothing, Following::Memo);
+        let output = self.interpret(prepared, conversation, add_generation_prompt, following);
         match self.inside(output)? {
             Some(output) => Ok(output),
             None => self.render_in_process(prepared, conversation, add_generation_prompt),
@@ -334,7 +346,7 @@ impl ChatTemplate {
         left_out: Option<&mut LeftOut>,
     ) -> std::result::Result<RenderOutput, Fault> {
         let Some(fields) = left_out else { return self.run(prepared, conversation, None) };
-        let output = self.interpret(prepared, conversation, None, None, true);
+        let output = self.interpret(prepared, conversation, None, Following::Sources(None));
         if let Some(output) = self.inside(output)? {
             if let Some(shown) = &output.shown {
                 left_out::not_shown(conversation, prepared, shown, fields);
@@ -375,26 +387,19 @@ impl ChatTemplate {
         })
     }
 
-    /// Renders with the interpreter alone, and records the run in `trace`. With `shows`, the output says which
-    /// values were printed. `None` if the template is refused.
-    pub(super) fn interpret<'r>(
+    /// Renders with the interpreter alone. `None` if the template is refused.
+    pub(super) fn interpret<'r, 'm: 'r>(
         &'r self,
         prepared: &'r [Cow<'_, Map>],
         conversation: &'r Conversation,
         add_generation_prompt: Option<bool>,
-        trace: Option<&mut Trace<'r>>,
-        shows: bool,
+        following: Following<'_, 'r, 'm>,
     ) -> Option<std::result::Result<RenderOutput, (usize, String)>> {
         let program = self.program.as_ref().as_ref().ok()?;
         let input = |name: &str| self.input(prepared, conversation, add_generation_prompt, name);
         let measure = || self.size(prepared, conversation);
         let meter = self.meter(&measure);
-        let now = self.context.now;
-        let rendered = if shows {
-            program.render_shown(now, input, trace, &meter)
-        } else {
-            program.render(now, input, trace, &meter)
-        };
+        let rendered = program.render_following(self.context.now, input, following, &meter);
         self.count_trial_work(&meter);
         Some(rendered)
     }
@@ -416,28 +421,6 @@ impl ChatTemplate {
         });
         let objects = messages.iter().map(|message| &**message).chain(tools);
         Some(IterationMemo::new(program, objects))
-    }
-
-    /// Renders as [`run`](Self::run) does, with the iterations of `memo`.
-    pub(super) fn run_again<'m>(
-        &'m self,
-        prepared: &[Cow<'_, Map>],
-        conversation: &Conversation,
-        add_generation_prompt: Option<bool>,
-        memo: Option<&mut IterationMemo<'m>>,
-    ) -> std::result::Result<RenderOutput, Fault> {
-        let (Some(memo), Ok(program)) = (memo, self.program.as_ref()) else {
-            return self.run(prepared, conversation, add_generation_prompt);
-        };
-        let input = |name: &str| self.input(prepared, conversation, add_generation_prompt, name);
-        let measure = || self.size(prepared, conversation);
-        let meter = self.meter(&measure);
-        let output = program.render_again(self.context.now, input, memo, &meter);
-        self.count_trial_work(&meter);
-        match self.inside(Some(output))? {
-            Some(output) => Ok(output),
-            None => self.render_in_process(prepared, conversation, add_generation_prompt),
-        }
     }
 
     /// The value of an input of the template.

@@ -1,5 +1,7 @@
 //! Finds the message features that a template supports besides texts.
 
+use fastpack_template::Following;
+
 use super::chat::ChatTemplate;
 use super::conversation::prepared;
 use crate::record::{Conversation, MessageForms, parse_conversation};
@@ -25,7 +27,8 @@ impl ChatTemplate {
 
     /// The text that the interpreter renders, if it can.
     fn interpreted(&self, conversation: &Conversation) -> Option<String> {
-        let output = self.interpret(&prepared(conversation), conversation, None, None, false)?;
+        let output =
+            self.interpret(&prepared(conversation), conversation, None, Following::Nothing)?;
         Some(output.ok()?.text)
     }
 }

@@ -145,7 +145,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     /// The value of an expression.
     pub(crate) fn evaluate(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
         if self.is_recording
-            && let Some(value) = self.recorded(expression)
+            && let Some(value) = self.evaluate_recorded(expression)
         {
             return value;
         }

@@ -10,7 +10,7 @@ use crate::language::tree::{
 };
 use crate::language::visit::children;
 
-/// What a loop or macro reads from around it.
+/// The outer expressions of a loop or macro.
 #[derive(Debug, Default)]
 pub(super) struct OuterReads<'m> {
     /// The expressions that name nothing but variables from outside of the loop, and attributes of `loop`.
@@ -42,8 +42,8 @@ impl OuterExpression<'_> {
     }
 }
 
-/// What is read by each loop of a template that no other loop and no macro is around, and that assigns each item to one variable, by
-/// its address; and what macros read.
+/// The outer expressions of each loop, by its address, and of all macros. Loops inside of others or of macros, and loops over tuples
+/// of variables, are left out.
 pub(super) fn reads_of(
     template: &Template,
 ) -> (HashMap<usize, OuterReads<'_>, RandomState>, OuterReads<'_>) {

@@ -34,6 +34,19 @@ pub struct RenderOutput {
     pub shown: Option<PrintedInputs>,
 }
 
+/// The part of a render that is followed beside its text.
+#[derive(Debug)]
+pub enum Following<'t, 'r, 'm> {
+    /// Nothing.
+    Nothing,
+    /// The run, to record it as a program.
+    Trace(&'t mut Trace<'r>),
+    /// The printed values of the inputs, for [`RenderOutput::shown`], and perhaps the run.
+    Sources(Option<&'t mut Trace<'r>>),
+    /// The iterations of loops, to repeat those that other renders of the same messages at the same time have made.
+    Memo(&'t mut IterationMemo<'m>),
+}
+
 impl Template {
     /// Renders the template. `input` gives the value of each input of the template, if there is one.
     ///
@@ -45,44 +58,27 @@ impl Template {
         trace: Option<&mut Trace<'r>>,
         meter: &Meter<'_>,
     ) -> Result<RenderOutput, (usize, String)> {
-        self.run(now, input, (trace, None, None), meter)
+        self.render_following(now, input, trace.map_or(Following::Nothing, Following::Trace), meter)
     }
 
-    /// Renders the template as [`render`](Self::render) does, and repeats what `memo` knows from other renders of the same
-    /// messages at the same time.
-    pub fn render_again<'r, 'm: 'r>(
+    /// Renders the template as [`render`](Self::render) does.
+    pub fn render_following<'r, 't, 'm: 'r>(
         &'r self,
         now: NaiveDateTime,
         input: impl Fn(&str) -> Option<Input<'r>>,
-        memo: &mut IterationMemo<'m>,
+        following: Following<'t, 'r, 'm>,
         meter: &Meter<'_>,
     ) -> Result<RenderOutput, (usize, String)> {
-        self.run(now, input, (None, None, Some(memo)), meter)
-    }
-
-    /// Renders the template as [`render`](Self::render) does, and finds the values of the inputs that are
-    /// printed.
-    pub fn render_shown<'r>(
-        &'r self,
-        now: NaiveDateTime,
-        input: impl Fn(&str) -> Option<Input<'r>>,
-        trace: Option<&mut Trace<'r>>,
-        meter: &Meter<'_>,
-    ) -> Result<RenderOutput, (usize, String)> {
-        self.run(now, input, (trace, Some(TextSources::default()), None), meter)
-    }
-
-    fn run<'r, 't, 'm: 'r>(
-        &'r self,
-        now: NaiveDateTime,
-        input: impl Fn(&str) -> Option<Input<'r>>,
-        (trace, sources, memo): (
-            Option<&'t mut Trace<'r>>,
-            Option<TextSources>,
-            Option<&'t mut IterationMemo<'m>>,
-        ),
-        meter: &Meter<'_>,
-    ) -> Result<RenderOutput, (usize, String)> {
+        let (mut trace, mut sources, mut memo) = (None, None, None);
+        match following {
+            Following::Nothing => {}
+            Following::Trace(given) => trace = Some(given),
+            Following::Sources(given) => {
+                trace = given;
+                sources = Some(TextSources::default());
+            }
+            Following::Memo(given) => memo = Some(given),
+        }
         let inputs = self.inputs.iter().map(|name| {
             let given = input(name).map(Input::value);
             given.or_else(|| global(name)).unwrap_or(Value::Undefined)

@@ -40,17 +40,17 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         };
         let Some(object) = object else { return self.run_scope(&statement.scope) };
         let key = (site_of(statement), Subject::Object(object));
-        if let Some(flow) = self.repeat(&key, Some(object))? {
+        if let Some(flow) = self.repeat_known(&key, Some(object))? {
             return Ok(flow);
         }
         let printed = self.output.text.len();
-        let recording = self.begin(key);
+        let recording = self.begin_recording(key);
         let flow = self.run_scope(&statement.scope);
-        if let (Some(recording), Ok(flow)) = (self.end(recording), &flow)
+        if let (Some(recording), Ok(flow)) = (self.end_recording(recording), &flow)
             && *flow != Flow::Break
         {
             let printed = self.output.text[printed..].into();
-            self.keep(recording, *flow, printed);
+            self.keep_recording(recording, *flow, printed);
         }
         flow
     }
@@ -76,19 +76,19 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             return self.call_macro(definition, given, caller);
         };
         let key = (site_of(definition), Subject::Arguments(arguments));
-        if let (Some(_), text) = self.capture(|it| it.repeat(&key, None))? {
+        if let (Some(_), text) = self.capture(|it| it.repeat_known(&key, None))? {
             return Ok(text);
         }
-        let recording = self.begin(key);
+        let recording = self.begin_recording(key);
         let made = self.call_macro(definition, given, caller);
-        if let (Some(recording), Ok(Value::String(text))) = (self.end(recording), &made) {
-            self.keep(recording, Flow::Next, (**text).into());
+        if let (Some(recording), Ok(Value::String(text))) = (self.end_recording(recording), &made) {
+            self.keep_recording(recording, Flow::Next, (**text).into());
         }
         made
     }
 
     /// Begins to record. Returns the number of spans so far, if it does.
-    fn begin(&mut self, (site, subject): (Site, Subject)) -> Option<usize> {
+    fn begin_recording(&mut self, (site, subject): (Site, Subject)) -> Option<usize> {
         let memo = self.memo.as_mut().filter(|memo| memo.bytes < MOST_BYTES)?;
         memo.counts.entry(site).or_default().recorded += 1;
         memo.current = Some(Recording {
@@ -105,8 +105,8 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         Some(self.output.spans.len())
     }
 
-    /// Ends a recording that [has begun](Self::begin), and returns it if it may be kept.
-    fn end(&mut self, spans: Option<usize>) -> Option<Recording> {
+    /// Ends a recording that [has begun](Self::begin_recording), and returns it if it may be kept.
+    fn end_recording(&mut self, spans: Option<usize>) -> Option<Recording> {
         self.is_recording = false;
         let spans = spans?;
         let recording = self.memo.as_mut()?.current.take()?;
@@ -114,7 +114,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Keeps an iteration or a call that has ended.
-    fn keep(&mut self, recording: Recording, flow: Flow, printed: Box<str>) {
+    fn keep_recording(&mut self, recording: Recording, flow: Flow, printed: Box<str>) {
         let mut assigned: Vec<(Slot, Box<str>, Seen)> =
             Vec::with_capacity(recording.assigned.len());
         for (slot, name) in &recording.assigned {
@@ -148,7 +148,11 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Repeats an iteration or a call, if one is known that reads what is there now.
-    fn repeat(&mut self, key: &(Site, Subject), object: Option<&'r Map>) -> Outcome<Option<Flow>> {
+    fn repeat_known(
+        &mut self,
+        key: &(Site, Subject),
+        object: Option<&'r Map>,
+    ) -> Outcome<Option<Flow>> {
         let Some(memo) = self.memo.take() else { return Ok(None) };
         let (before, left) = (self.meter.mark(), self.left);
         let mut node = memo.known.get(key);
@@ -170,7 +174,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         self.meter.rewind(before);
         self.left = left;
         let result = match node {
-            Some(Node::Done(effects)) => self.take(effects, object).map(Some),
+            Some(Node::Done(effects)) => self.apply(effects, object).map(Some),
             _ => Ok(None),
         };
         if let Ok(Some(_)) = result {
@@ -180,8 +184,8 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         result
     }
 
-    /// Does what an iteration or a call did.
-    fn take(&mut self, effects: &Effects, object: Option<&'r Map>) -> Outcome<Flow> {
+    /// Repeats the effects of an iteration or a call.
+    fn apply(&mut self, effects: &Effects, object: Option<&'r Map>) -> Outcome<Flow> {
         self.meter.repeat(effects.work)?;
         self.meter.hold(effects.printed.len())?;
         self.output.text.push_str(&effects.printed);
@@ -212,12 +216,15 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// The value of an expression while an iteration is recorded, if it is an outer one of the loop.
-    pub(crate) fn recorded(&mut self, expression: &'r Expression) -> Option<Outcome<Value<'r>>> {
-        let (current, reads) = self.recording()?;
+    pub(crate) fn evaluate_recorded(
+        &mut self,
+        expression: &'r Expression,
+    ) -> Option<Outcome<Value<'r>>> {
+        let (current, reads) = self.current_recording()?;
         let Some(&number) = reads.numbers.get(&std::ptr::from_ref(expression)) else {
             // `loop` itself may be read anywhere.
             if reads.is_loop(expression) {
-                self.spoil();
+                self.spoil_recording();
             }
             return None;
         };
@@ -226,7 +233,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         // Of what the iteration has assigned itself, and of other things, the parts are looked at one by one.
         if is_own && !read.is_one_attribute {
             if matches!(expression, Expression::Name(_)) {
-                self.spoil();
+                self.spoil_recording();
             }
             return None;
         }
@@ -235,14 +242,14 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         self.is_recording = true;
         match &value {
             Ok(_) if is_own => {}
-            Ok(value) => self.note(Read::Expression(number), value),
-            Err(_) => self.spoil(),
+            Ok(value) => self.note_read(Read::Expression(number), value),
+            Err(_) => self.spoil_recording(),
         }
         Some(value)
     }
 
     /// The iteration that is recorded, and the reads of its loop.
-    fn recording(&self) -> Option<(&Recording, &OuterReads<'m>)> {
+    fn current_recording(&self) -> Option<(&Recording, &OuterReads<'m>)> {
         let memo = self.memo.as_ref()?;
         let current = memo.current.as_ref()?;
         Some((current, memo.reads(current.site)))
@@ -250,30 +257,25 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
 
     /// Notes that the scope of an iteration, or of a macro, is entered.
     pub(crate) fn note_load(&mut self, load: &Load) {
-        let read = match load {
+        let (read, value) = match load {
             Load::Parameter | Load::Undefined => return,
-            Load::Input(number) => Read::Input(*number),
+            Load::Input(number) => (Read::Input(*number), self.inputs[*number].clone()),
             Load::Copy(slot) => {
-                let Some((_, reads)) = self.recording() else { return };
-                let (is_outer, is_loop) = (reads.is_outer(*slot), reads.is_slot_of_loop(*slot));
-                if is_loop {
-                    self.spoil();
-                }
-                if !is_outer {
+                let Some((_, reads)) = self.current_recording() else { return };
+                if reads.is_slot_of_loop(*slot) {
+                    self.spoil_recording();
                     return;
                 }
-                Read::Slot(*slot)
+                if !reads.is_outer(*slot) {
+                    return;
+                }
+                (Read::Slot(*slot), self.get(*slot).clone())
             }
         };
-        let value = match read {
-            Read::Slot(slot) => self.get(slot).clone(),
-            Read::Input(number) => self.inputs[number].clone(),
-            Read::Expression(_) => return,
-        };
-        self.note(read, &value);
+        self.note_read(read, &value);
     }
 
-    fn note(&mut self, read: Read, value: &Value<'r>) {
+    fn note_read(&mut self, read: Read, value: &Value<'r>) {
         let Some(memo) = &mut self.memo else { return };
         let Some(current) = &memo.current else { return };
         if current.reads.iter().any(|(known, _)| *known == read) {
@@ -287,7 +289,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         }
     }
 
-    fn spoil(&mut self) {
+    fn spoil_recording(&mut self) {
         if let Some(current) = self.memo.as_mut().and_then(|memo| memo.current.as_mut()) {
             current.is_spoiled = true;
         }
@@ -297,16 +299,14 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     pub(crate) fn note_assigned(&mut self, name: &Name, attribute: &str) {
         let Value::Namespace(attributes) = self.get(name.slot) else { return };
         let address = Rc::as_ptr(attributes).cast::<()>();
-        let Some(memo) = &mut self.memo else { return };
-        let Some(current) = &mut memo.current else { return };
+        let Some((current, reads)) = self.current_recording() else { return };
         if current.made.contains(&address) {
             return;
         }
-        let reads = memo.loops.get(&current.site).unwrap_or(&memo.macros);
-        if reads.is_outer(name.slot) {
+        if !reads.is_outer(name.slot) {
+            self.spoil_recording();
+        } else if let Some(current) = self.memo.as_mut().and_then(|memo| memo.current.as_mut()) {
             current.assigned.push((name.slot, attribute.into()));
-        } else {
-            current.is_spoiled = true;
         }
     }
 
@@ -329,7 +329,7 @@ mod tests {
 
     use crate::evaluation::input::Input;
     use crate::evaluation::iteration_memo::IterationMemo;
-    use crate::evaluation::render::RenderOutput;
+    use crate::evaluation::render::{Following, RenderOutput};
     use crate::json::{Json, Map};
     use crate::language::tree::Template;
     use crate::limits::{Allowance, Meter};
@@ -458,6 +458,35 @@ mod tests {
     }
 
     #[test]
+    fn iterations_that_are_never_repeated_are_not_recorded_for_ever() {
+        let source = "{% for m in messages %}{{ bos_token }}{{ m.content }}{% endfor %}";
+        let template = Template::compile(source).expect("a template");
+        let messages: Vec<Map> = (0..8).map(|n| message("user", &n.to_string())).collect();
+        let given: Vec<Cow<'_, Map>> = messages.iter().map(Cow::Borrowed).collect();
+        let mut memo = IterationMemo::new(&template, messages.iter());
+        for round in 0..100 {
+            let token = round.to_string();
+            let input = |name: &str| match name {
+                "messages" => Some(Input::Objects(&given)),
+                _ => Some(Input::Text(&token)),
+            };
+            let meter = Meter::new(Allowance::RECORD, &|| 0, None);
+            let output = template.render_following(
+                NaiveDateTime::default(),
+                input,
+                Following::Memo(&mut memo),
+                &meter,
+            );
+            let text: String = (0..8).flat_map(|n| [token.clone(), n.to_string()]).collect();
+            assert_eq!(output.map(|output| output.text), Ok(text));
+        }
+        let counts = memo.counts.values().next().expect("the loop");
+        assert_eq!(counts.repeated, 0);
+        // As many as four for each message, and some more.
+        assert!((32..=104).contains(&counts.recorded), "{counts:?}");
+    }
+
+    #[test]
     fn a_render_with_a_memo_is_as_one_without() {
         let roles =
             ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant"];
@@ -485,8 +514,12 @@ mod tests {
                         let (one, two) =
                             [(); 2].map(|()| Meter::new(Allowance::RECORD, &|| 0, None)).into();
                         let alone = template.render(NaiveDateTime::default(), input, None, &one);
-                        let again =
-                            template.render_again(NaiveDateTime::default(), input, &mut memo, &two);
+                        let again = template.render_following(
+                            NaiveDateTime::default(),
+                            input,
+                            Following::Memo(&mut memo),
+                            &two,
+                        );
                         let text = |it: Result<_, _>| it.map(|it: RenderOutput| it.text);
                         assert_eq!(text(again), text(alone), "{source}, {count} messages");
                     }

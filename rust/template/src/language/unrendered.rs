@@ -8,7 +8,7 @@ use crate::language::tree::{AssignmentTarget, Expression, Name, StatementKind, U
 
 type Parsed = Result<StatementKind, Refusal>;
 
-/// What Jinja says in `transformers`, where no template can name another.
+/// The error of Jinja in `transformers`, where no template can name another.
 const NO_LOADER: &str = "no loader for this environment specified";
 
 fn expression(what: &str, is_unknown: bool) -> Expression {
@@ -77,22 +77,10 @@ impl Parser {
     pub(super) fn parse_block(&mut self) -> Parsed {
         let name = self.expect_name()?;
         while self.skip_word("scoped") || self.skip_word("required") {}
-        self.block_unrendered(&["endblock"], EnclosingBlocks::CAPTURED)?;
+        self.block(&["endblock"], EnclosingBlocks::CAPTURED)?;
+        self.next();
         self.skip_word(&name);
         Ok(Self::unrendered(&format!("the block `{name}`")))
-    }
-
-    /// Parses a body that is not kept, and the word that ends it.
-    pub(super) fn block_unrendered(
-        &mut self,
-        ends: &[&str],
-        enclosing: EnclosingBlocks,
-    ) -> Result<(), Refusal> {
-        let generates = self.generates;
-        self.block(ends, enclosing)?;
-        self.next();
-        self.generates = generates;
-        Ok(())
     }
 
     fn expect_word(&mut self, word: &str) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use fastpack_template::json::Map;
-use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace};
+use fastpack_template::{Following, Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
 use super::alone::AlonePrograms;
 use super::marked::{MarkedTurns, given};
@@ -422,10 +422,11 @@ impl<'t> Replayer<'t> {
         let given = || given(reader, conversation, &messages);
         let trace = |messages: &[Cow<'_, Map>], prompt: Option<bool>| {
             let mut trace = Trace::new(given()?);
-            let shows = prompt.is_none();
-            let output = template
-                .interpret(messages, conversation, prompt, Some(&mut trace), shows)?
-                .ok()?;
+            let following = match prompt {
+                None => Following::Sources(Some(&mut trace)),
+                Some(_) => Following::Trace(&mut trace),
+            };
+            let output = template.interpret(messages, conversation, prompt, following)?.ok()?;
             Some(trace.finish().map(|program| (program, output.shown)))
         };
         let (whole, shown) = match trace(&messages, None)? {

@@ -143,7 +143,8 @@ impl<'a> Renderer<'a> {
         let mut keeps_prompt = self.trained_part.heeds_prompts();
         let mut conversation = match record {
             Record::Conversation(mut conversation) => {
-                if self.trained_part.takes_unprompted() {
+                // With another `train_on` all of the completion is trained, or turns whether of the prompt or not.
+                if keeps_prompt && self.trained_part.takes_unprompted() {
                     conversation.join_dialogue();
                 }
                 conversation

@@ -274,6 +274,14 @@ impl<'c> Renders<'c> {
         Ok(output.text)
     }
 
+    /// The text of some messages; `None` if the template refuses them.
+    fn run_if_taken(&mut self, messages: &[Cow<'_, Map>]) -> Result<Option<String>, Fault> {
+        match self.run(messages, None) {
+            Err(fault) if fault.reason == Reason::Template => Ok(None),
+            rendered => rendered.map(Some),
+        }
+    }
+
     /// Counts the work of a render.
     fn take(&mut self, work: u64) -> Result<(), Fault> {
         let left = self.work_left.checked_sub(work);
@@ -398,11 +406,7 @@ impl<'c> Renders<'c> {
         let mut messages: Vec<Cow<'_, Map>> =
             self.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
         messages.remove(at);
-        match self.run(&messages, None) {
-            Ok(text) => Ok(text == whole),
-            Err(fault) if fault.reason == Reason::Template => Ok(false),
-            Err(fault) => Err(fault),
-        }
+        Ok(self.run_if_taken(&messages)?.is_some_and(|text| text == whole))
     }
 
     /// The byte behind the last words of message `at` in `text`, the render of the messages up to it, or where they would stand.
@@ -422,10 +426,7 @@ impl<'c> Renders<'c> {
         let messages: Vec<Cow<'_, Map>> = messages
             .map(|(number, message)| Cow::Borrowed(if number == at { other } else { &**message }))
             .collect();
-        match self.run(&messages, None) {
-            Err(fault) if fault.reason == Reason::Template => Ok(String::new()),
-            rendered => rendered,
-        }
+        Ok(self.run_if_taken(&messages)?.unwrap_or_default())
     }
 
     /// The trained span of the turn at message `at` in the render of all messages, in which the text of the messages
