@@ -288,7 +288,8 @@ def test_what_tools_say_in_a_completion_is_not_trained(trained: Callable[..., An
     assert "sunny<|im_end|>" in "".join(re.findall("«(.*?)»", row, re.DOTALL))
     [row], _ = trained(record, chat_template=template, train_on="all")
     # The first token of a document has no label.
-    assert row.split("»")[-1] == "" and row.count("«") == 1
+    assert row.split("»")[-1] == ""
+    assert row.count("«") == 1
     [row], _ = trained(record, chat_template=template, train_on="assistant")
     turns = "".join(re.findall("«(.*?)»", row, re.DOTALL))
     assert turns == "yes?<|im_end|><call>w {}</call><|im_end|>It is sunny.<|im_end|>"
