@@ -43,11 +43,11 @@ class Bar(NamedTuple):
 
 def main() -> int:
     """Writes or checks the chart, and returns the exit code."""
-    made = chart()
+    drawn = chart()
     if "--check" not in sys.argv[1:]:
-        CHART.write_text(made, encoding="utf-8")
+        CHART.write_text(drawn, encoding="utf-8")
         return 0
-    if not CHART.exists() or CHART.read_text(encoding="utf-8") != made:
+    if not CHART.exists() or CHART.read_text(encoding="utf-8") != drawn:
         sys.stderr.write("written by `make chart`, but not up to date: docs/images/ratios.svg\n")
         return 1
     return 0

@@ -46,11 +46,11 @@ class Crate(NamedTuple):
 
 def main() -> int:
     """Writes or checks the file, and returns the exit code."""
-    made = page(linked())
+    text = page(linked())
     if "--check" not in sys.argv[1:]:
-        PLACE.write_text(made, encoding="utf-8")
+        PLACE.write_text(text, encoding="utf-8")
         return 0
-    if not PLACE.exists() or PLACE.read_text(encoding="utf-8") != made:
+    if not PLACE.exists() or PLACE.read_text(encoding="utf-8") != text:
         sys.stderr.write(f"written by `make licences`, but not up to date: {PLACE.name}\n")
         return 1
     return 0

@@ -66,25 +66,27 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=30)
     parser.add_argument("--load", type=int, default=os.cpu_count(), help="busy processes beside the tests")
     parser.add_argument("--marks", default="not alone", help="the marks of the tests, as pytest's -m")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     files = (path for path in sorted(TESTS.rglob("test_*.py")) if imported(path) & SENSITIVE)
-    tests = given.tests or [os.path.relpath(path) for path in files]
-    load = [multiprocessing.Process(target=burn, daemon=True) for _ in range(given.load)]
+    tests = arguments.tests or [os.path.relpath(path) for path in files]
+    load = [multiprocessing.Process(target=burn, daemon=True) for _ in range(arguments.load)]
     failed: Counter[str] = Counter()
     for process in load:
         process.start()
     try:
-        for number in range(1, given.times + 1):
+        for number in range(1, arguments.times + 1):
             begun = time.monotonic()
-            ran, wrong = run(tests, given.marks)
+            ran, wrong = run(tests, arguments.marks)
             failed.update(wrong)
             took = time.monotonic() - begun
-            print(f"{number} of {given.times}: {ran} tests in {took:.0f} s, {len(wrong)} failed", flush=True)
+            print(
+                f"{number} of {arguments.times}: {ran} tests in {took:.0f} s, {len(wrong)} failed", flush=True
+            )
     finally:
         for process in load:
             process.terminate()
     for name, count in failed.most_common():
-        print(f"{name} failed {count} of {given.times} times")
+        print(f"{name} failed {count} of {arguments.times} times")
     return 1 if failed else 0
 
 

@@ -38,7 +38,7 @@ def main() -> int:
         return 1
     PLACE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        for page in [*made(Path(folder)), *(SITE / f"{name}.html" for name in SITE_PAGES)]:
+        for page in [*write_pages(Path(folder)), *(SITE / f"{name}.html" for name in SITE_PAGES)]:
             for theme, flags in THEMES.items():
                 for width, size in SIZES.items():
                     draw(browser, page, [*flags, f"--window-size={size}"], f"{page.stem}-{theme}-{width}.png")
@@ -46,7 +46,7 @@ def main() -> int:
     return 0
 
 
-def made(folder: Path) -> list[Path]:
+def write_pages(folder: Path) -> list[Path]:
     """The pages of a report, a scan and a row, and one of what a notebook shows."""
     files, tokenizer = ROOT / "examples" / "*.jsonl", ROOT / "examples" / "tokenizer"
     report = fastpack.pack_dir(

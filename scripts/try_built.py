@@ -59,21 +59,21 @@ def main() -> int:
     parser.add_argument("built", nargs="+", type=Path, help="wheels or sdists")
     parser.add_argument("--python", action="append", help="a Python to try it on, in place of all at hand")
     parser.add_argument("--look", action="store_true", help="install it nowhere")
-    given = parser.parse_args()
-    built = max(given.built, key=lambda path: path.stat().st_mtime)
+    arguments = parser.parse_args()
+    built = max(arguments.built, key=lambda path: path.stat().st_mtime)
     print(f"{built.name}: {built.stat().st_size / 1e6:.1f} MB")
     is_wheel = built.suffix == ".whl"
     wrong = list(problems(built)) if is_wheel else []
     for problem in wrong:
         print(f"{built.name} {problem}", file=sys.stderr)
-    if given.look:
+    if arguments.look:
         return int(bool(wrong))
     if is_wheel and not runs_here(built.name):
         print(
             f"not tried: {built.name} is for another machine than this {platform.system()} {platform.machine()}"
         )
         return int(bool(wrong))
-    for python in (given.python or pythons()) if is_wheel else [sys.executable]:
+    for python in (arguments.python or pythons()) if is_wheel else [sys.executable]:
         print(f"{python}: {tried(built, python)}")
     return int(bool(wrong))
 

@@ -101,29 +101,29 @@ def cases(sizes: list[float]) -> list[Case]:
 def inputs(case: Case, scratch: Path) -> tuple[Path, Path, str]:
     """The file, the tokenizer and the template of a case."""
     shared = data()
-    made = scratch / f"{case.corpus} {case.megabytes:.0f}.jsonl"
-    if not made.exists():
+    corpus_file = scratch / f"{case.corpus} {case.megabytes:.0f}.jsonl"
+    if not corpus_file.exists():
         if case.corpus == "chats" or shared is None:
-            corpus.write(made, megabytes=case.megabytes, seed=0)
+            corpus.write(corpus_file, megabytes=case.megabytes, seed=0)
         else:
             name = "text-en.jsonl" if case.corpus == "English" else "text-multi.jsonl"
-            write(made, case.megabytes, shared / "corpora" / name)
+            write(corpus_file, case.megabytes, shared / "corpora" / name)
     family = {"llama3": "llama3"}.get(case.tokenizer, "qwen2_5")
     template = templates() / f"{family}_training.jinja" if case.corpus == "chats" else ""
     if shared is not None:
-        return made, shared / "tokenizers" / case.tokenizer, str(template)
+        return corpus_file, shared / "tokenizers" / case.tokenizer, str(template)
     trained = scratch / "tokenizer"
-    return made, trained if trained.exists() else train(made, trained), str(template)
+    return corpus_file, trained if trained.exists() else train(corpus_file, trained), str(template)
 
 
 def measure(
-    case: Case, cores: int, given: tuple[Path, Path, str], folders: dict[str, Path]
+    case: Case, cores: int, files: tuple[Path, Path, str], folders: dict[str, Path]
 ) -> dict[str, float]:
     """Run a case once."""
     out = Path(tempfile.mkdtemp(dir=folders[case.place])) / "out"
     pinned = ["taskset", "--cpu-list", f"0-{cores - 1}", sys.executable, "-c", RUN]
     options = [case.strategy, case.format, case.compression, cores]
-    command = [*pinned, given[0], out, *given[1:], *options]
+    command = [*pinned, files[0], out, *files[1:], *options]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     shutil.rmtree(out.parent)
     if done.returncode != 0:
@@ -163,12 +163,12 @@ def main() -> None:
         for case in cases(arguments.megabytes):
             if arguments.only and not any(name in str(case) for name in arguments.only):
                 continue
-            given = inputs(case, folders["disk"])
-            measure(case, counts[-1], given, folders)
+            files = inputs(case, folders["disk"])
+            measure(case, counts[-1], files, folders)
             runs: dict[int, list[dict[str, float]]] = {count: [] for count in counts}
             for _ in range(arguments.rounds):
                 for count, of in runs.items():
-                    of.append(measure(case, count, given, folders))
+                    of.append(measure(case, count, files, folders))
             median = {
                 count: {name: statistics.median(run[name] for run in of) for name in of[0]}
                 for count, of in runs.items()

@@ -104,10 +104,10 @@ def main() -> None:
                 memory,
                 arguments.max_length,
             ]
-            made = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-            if made.returncode != 0:
-                raise SystemExit(made.stderr)
-            run = json.loads(made.stdout)
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise SystemExit(done.stderr)
+            run = json.loads(done.stdout)
             size = arguments.repeat * files.stat().st_size / 1e6
             gathered = run["stages"]["gather"]
             # Documents in memory are not read back: looking them up takes microseconds.

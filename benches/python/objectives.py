@@ -56,10 +56,10 @@ def record_of(text: str, objective: str) -> dict[str, Any]:
 
 def records(lines: Path, objective: str, out: Path) -> Path:
     """The texts of a file as records of an objective."""
-    with lines.open(encoding="utf-8") as texts, out.open("w", encoding="utf-8") as made:
+    with lines.open(encoding="utf-8") as texts, out.open("w", encoding="utf-8") as file:
         for line in texts:
             record = record_of(json.loads(line)["text"], objective)
-            made.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
     return out
 
 
@@ -138,8 +138,8 @@ def main() -> None:
             corpus.write(seeded, megabytes=arguments.megabytes, seed=0)
             lines, model = texts_of(seeded, scratch / "texts.jsonl"), train(seeded, scratch / "model")
         else:
-            given = shared / "corpora" / "text-en.jsonl"
-            lines = head(given, scratch / "texts.jsonl", arguments.megabytes)
+            corpus_file = shared / "corpora" / "text-en.jsonl"
+            lines = head(corpus_file, scratch / "texts.jsonl", arguments.megabytes)
             model = shared / "tokenizers" / "gpt2"
         tokenizer = tokenizer_at(model, scratch / "tokenizer")
         of_records = {

@@ -99,10 +99,8 @@ class Started:
 
 def client(name, files, **options):
     """The seconds of a call, and those of the processor, in a process of its own."""
-    given = json.dumps([name, files, str(TOKENIZER), options])
-    done = subprocess.run(
-        [sys.executable, "-c", CLIENT, given], stdout=subprocess.PIPE, text=True, check=True
-    )
+    call = json.dumps([name, files, str(TOKENIZER), options])
+    done = subprocess.run([sys.executable, "-c", CLIENT, call], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -133,17 +131,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "data")
         folder.mkdir()
-        write(folder, given.megabytes)
+        write(folder, arguments.megabytes)
         store = Started(S3_SERVER)
         helpers = ROOT / "tests" / "python" / "support" / "servers"
         near, far = Started(WEB_SERVER, helpers, folder, 0), Started(WEB_SERVER, helpers, folder, 0.02)
         os.environ["XDG_CACHE_HOME"] = f"{name}/cache"
         try:
-            measure(folder, (store, near, far), given.rounds)
+            measure(folder, (store, near, far), arguments.rounds)
         finally:
             for server in (store, near, far):
                 server.stop()
@@ -186,8 +184,11 @@ def measure(folder, servers, rounds):
         best = {road: [min(column) for column in zip(*runs, strict=True)] for road, runs in found.items()}
         for road, (seconds, worked) in best.items():
             ratio = worked / best["local"][1]
-            asked = f"{requests[road]:.0f}" if road in requests else ""
-            print(f"| {file}, {road} | {seconds:.2f} | {worked:.2f} | {ratio:.2f} | {asked} |", flush=True)
+            per_gigabyte = f"{requests[road]:.0f}" if road in requests else ""
+            print(
+                f"| {file}, {road} | {seconds:.2f} | {worked:.2f} | {ratio:.2f} | {per_gigabyte} |",
+                flush=True,
+            )
     waits = []
     for _ in range(rounds):
         near.counts()

@@ -86,17 +86,25 @@ def head(source: Path, out: Path, megabytes: float) -> Path:
 def cases(scratch: Path, megabytes: float, *, seeded: bool = False) -> list[Case]:
     """Make what is measured."""
     shared = data()
-    made = scratch / "seeded.jsonl"
+    seeded_file = scratch / "seeded.jsonl"
     if seeded or shared is None:
-        corpus.write(made, megabytes=megabytes, seed=0)
+        corpus.write(seeded_file, megabytes=megabytes, seed=0)
     if shared is not None:
-        chat = made if seeded else head(shared / "corpora" / "chat.jsonl", scratch / "chat.jsonl", megabytes)
+        chat = (
+            seeded_file
+            if seeded
+            else head(shared / "corpora" / "chat.jsonl", scratch / "chat.jsonl", megabytes)
+        )
         return [
             Case(f"{chat.stem}, {name}", chat, shared / "tokenizers" / name, templates() / template)
             for name, template in PAIRS
         ]
-    tokenizer = train(made, scratch / "tokenizer")
-    return [Case("seeded corpus, trained tokenizer", made, tokenizer, templates() / "qwen2_5_training.jinja")]
+    tokenizer = train(seeded_file, scratch / "tokenizer")
+    return [
+        Case(
+            "seeded corpus, trained tokenizer", seeded_file, tokenizer, templates() / "qwen2_5_training.jinja"
+        )
+    ]
 
 
 def train(seeded: Path, out: Path) -> Path:

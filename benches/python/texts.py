@@ -47,8 +47,8 @@ def text_of(line: str) -> str:
 
 def texts_of(lines: Path, to: Path) -> Path:
     """The records as texts."""
-    with lines.open(encoding="utf-8") as given, to.open("w", encoding="utf-8") as out:
-        for line in given:
+    with lines.open(encoding="utf-8") as source, to.open("w", encoding="utf-8") as out:
+        for line in source:
             out.write(json.dumps({"text": text_of(line)}) + "\n")
     return to
 

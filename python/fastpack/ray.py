@@ -90,8 +90,8 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
     _refuse_unsent(value_in(options, Storage).filesystem)
     defaults = {option.name: option.default for option in options_of("pack_dir")}
     threads = {"threads": num_cpus} if options.get("threads") is None else {}
-    given = {**defaults, **options, **threads, "files": files, "output": output, "groups": Groups(groups)}
-    sizes, steps = _fastpack.list_groups(native_inputs(given), native_output(given))
+    arguments = {**defaults, **options, **threads, "files": files, "output": output, "groups": Groups(groups)}
+    sizes, steps = _fastpack.list_groups(native_inputs(arguments), native_output(arguments))
     task = ray.remote(_pack_group).options(
         num_cpus=num_cpus,
         max_retries=max_retries,
@@ -99,12 +99,12 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
         **dict(remote_args or {}),
     )
     # Ray sends a large value to a node once, and not with every task.
-    shared = ray.put(given)
+    shared = ray.put(arguments)
     with watching(progress) as callback:
         for number, step in enumerate(steps):
             pending = {task.remote(shared, group, number): group for group in range(len(sizes))}
             _follow(pending, sizes, step == steps[-1], callback)
-    here = {name: value for name, value in given.items() if name not in _NOT_HERE}
+    here = {name: value for name, value in arguments.items() if name not in _NOT_HERE}
     return pack_here(**here, progress=False)
 
 
@@ -140,18 +140,18 @@ class _FilesystemFailed(Exception):  # noqa: N818  it is raised for Ray alone
         self.raised = raised
 
 
-def _pack_group(given: Mapping[str, object], group: int, step: int) -> tuple[int, int, int]:
+def _pack_group(arguments: Mapping[str, object], group: int, step: int) -> tuple[int, int, int]:
     """Takes a group through a step, in a process of the cluster. Returns its documents, tokens and rows."""
-    storage = value_in(given, Storage)
+    storage = value_in(arguments, Storage)
     filesystem = choose_filesystem(storage.filesystem)
     # Told apart from other failures by what this object has raised.
     watched = dataclasses.replace(storage, filesystem=filesystem)  # type: ignore[arg-type]  # it is taken as it is
     try:
         report = _fastpack.pack_group(
-            native_inputs({**given, "storage": watched}),
-            native_output(given, recipe=recipe_of(given)),
-            native_options(given),
-            *native_model(given),
+            native_inputs({**arguments, "storage": watched}),
+            native_output(arguments, recipe=recipe_of(arguments)),
+            native_options(arguments),
+            *native_model(arguments),
             group,
             step,
         )

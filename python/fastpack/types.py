@@ -269,11 +269,11 @@ class Source(_Located, total=False):
     fraction: float | None
 
 
-class _Given(TypedDict):
+class _RequiredRecords(TypedDict):
     records: Records
 
 
-class RecordSource(_Given, total=False):
+class RecordSource(_RequiredRecords, total=False):
     """Records that Python gives anew for each epoch of a stream. A missing setting comes from the call.
 
     Attributes:

@@ -112,8 +112,8 @@ def _running(run: wandb.Run | None) -> Iterator[wandb.Run]:
     if active is not None:
         yield active
         return
-    with wandb.init(job_type="fastpack") as made:
-        yield made
+    with wandb.init(job_type="fastpack") as started:
+        yield started
 
 
 def _files(packed: Folder) -> Iterator[Path]:

@@ -34,8 +34,8 @@ RUN = """
 import json, sys, time
 import fastpack
 whole, new, out, tokenizer, template, loaded = sys.argv[1:]
-given = fastpack.Tokenizer(tokenizer) if loaded == "loaded" else tokenizer
-options = {"tokenizer": given, "max_length": 4096, "chat_template": template, "progress": False}
+encoder = fastpack.Tokenizer(tokenizer) if loaded == "loaded" else tokenizer
+options = {"tokenizer": encoder, "max_length": 4096, "chat_template": template, "progress": False}
 seconds = []
 for files, exists in ((whole, "error"), (new, "append_rows")):
     since = time.perf_counter()

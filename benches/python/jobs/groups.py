@@ -78,11 +78,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--s3", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
-        out = stack.enter_context(bucket()) if given.s3 else Path(folder, "out")
-        measure(Path(folder, "files"), out, given.groups)
+        out = stack.enter_context(bucket()) if arguments.s3 else Path(folder, "out")
+        measure(Path(folder, "files"), out, arguments.groups)
 
 
 def measure(files, out, groups):
@@ -119,9 +119,9 @@ def list_inputs(files, out):
     from fastpack.options import options_of
     from fastpack.options.native import native_inputs, native_output
 
-    given = {option.name: option.default for option in options_of("pack_dir")}
-    given |= {**OPTIONS, "files": str(files), "output": str(out)}
-    return _fastpack.list_groups(native_inputs(given), native_output(given))
+    arguments = {option.name: option.default for option in options_of("pack_dir")}
+    arguments |= {**OPTIONS, "files": str(files), "output": str(out)}
+    return _fastpack.list_groups(native_inputs(arguments), native_output(arguments))
 
 
 if __name__ == "__main__":

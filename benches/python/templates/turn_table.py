@@ -199,14 +199,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--print", action="store_true", help="print the table, and write nothing")
     arguments = parser.parse_args()
-    made = table(arguments.folder)
+    text = table(arguments.folder)
     if arguments.print:
-        print(made, end="")
+        print(text, end="")
         return
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -133,8 +133,8 @@ def turn_texts(loaded: Any, messages: list[Any], tools: list[Any]) -> list[tuple
         )
         text = loaded.apply_chat_template(messages[: at + 1], tools=tools, tokenize=False).rstrip()
         if not text.startswith(prompt):
-            _, _, said = text.rpartition(prompt[len(history) :])
-            text = prompt + said
+            _, _, reply = text.rpartition(prompt[len(history) :])
+            text = prompt + reply
         turns.append((text, len(prompt)))
     return turns
 
@@ -204,10 +204,10 @@ def folders(family: str, base: Path, scratch: Path) -> tuple[Path, Path]:
 
     sources = trl_templates()
     published = kind_of(sources[family])
-    made = write_folder(base, scratch / family, published)
+    unmarked = write_folder(base, scratch / family, published)
     marked = write_folder(base, scratch / f"{family}_training", published)
     (marked / "chat_template.jinja").write_text(sources[f"{family}_training"], encoding="utf-8")
-    return made, marked
+    return unmarked, marked
 
 
 def cost_of_turns(base: Path, scratch: Path, megabytes: float, rounds: int, families: list[str]) -> None:
@@ -220,14 +220,14 @@ def cost_of_turns(base: Path, scratch: Path, megabytes: float, rounds: int, fami
     print("|---|---|---:|---:|---:|---:|")
     kinds = {"chats": corpus.chat, "steps of tools": corpus.agentic}
     for kind, make in kinds.items():
-        made = scratch / f"{make.__name__}.jsonl"
-        corpus.write(made, megabytes=megabytes, seed=0, made=functools.partial(make, turns=TURNS))
-        count = sum(1 for _ in made.open(encoding="utf-8"))
+        conversations = scratch / f"{make.__name__}.jsonl"
+        corpus.write(conversations, megabytes=megabytes, seed=0, made=functools.partial(make, turns=TURNS))
+        count = sum(1 for _ in conversations.open(encoding="utf-8"))
         for family in families:
             published, marked = folders(family, base, scratch)
             runs: dict[Path, list[dict[str, float]]] = {marked: [], published: []}
             for _, folder in itertools.product(range(rounds), runs):
-                runs[folder].append(measure("fastpack", made, folder, count))
+                runs[folder].append(measure("fastpack", conversations, folder, count))
             before, after = (statistics.median(run["seconds"] for run in of) for of in runs.values())
             documents = runs[published][0]["documents"] / count
             print(

@@ -105,7 +105,7 @@ def arrow(texts: list[str]) -> Any:
     return pa.array(texts)
 
 
-GIVEN: dict[str, Callable[[list[str]], Any]] = {"fastpack, Arrow": arrow}
+CONVERTERS: dict[str, Callable[[list[str]], Any]] = {"fastpack, Arrow": arrow}
 """The input of an engine that takes no list, made before the clock starts."""
 
 
@@ -138,12 +138,12 @@ def main() -> None:
     started = time.perf_counter()
     encode = ENGINES[engine](tokenizer, int(threads))
     load = time.perf_counter() - started
-    given = GIVEN.get(engine, list)
-    encode(given(["a"]))
+    convert = CONVERTERS.get(engine, list)
+    encode(convert(["a"]))
 
     def measure(part: list[str]) -> tuple[float, int]:
         size = sum(len(text.encode()) for text in part)
-        texts = given(part)
+        texts = convert(part)
         start = clock()
         ids = encode(texts)
         return size / 1e6 / (clock() - start), len(ids)
@@ -151,7 +151,7 @@ def main() -> None:
     step = 2 * EVERY.get(engine, 1)
     cold, first = measure(texts[::step])
     held_out, second = measure(texts[1::step])
-    digest = hashlib.blake2b(encode(given(texts[:SAMPLE])).tobytes()).hexdigest()
+    digest = hashlib.blake2b(encode(convert(texts[:SAMPLE])).tobytes()).hexdigest()
     measured = {"cold": cold, "held_out": held_out, "tokens": first + second, "load": load}
     print(json.dumps({**measured, "digest": digest}))
 

@@ -121,8 +121,8 @@ def encoded(row: dict[str, str], processor: Any, folder: Path) -> dict[str, Any]
     for part in messages[0]["content"]:
         if part["type"] == "image":
             part["path"] = str(folder / part["path"])
-    made = processor.apply_chat_template(messages, tokenize=True, return_dict=True)
-    return {"input_ids": made["input_ids"][0]}
+    columns = processor.apply_chat_template(messages, tokenize=True, return_dict=True)
+    return {"input_ids": columns["input_ids"][0]}
 
 
 def datasets_map(data: str, processor: str, out: str) -> dict[str, float]:
@@ -138,10 +138,10 @@ def datasets_map(data: str, processor: str, out: str) -> dict[str, float]:
         texts = list(lines)
     rows = Dataset.from_dict({"text": texts})
     function = partial(encoded, processor=loaded, folder=Path(data).parent)
-    made = rows.map(function, num_proc=PROCESSES, remove_columns=["text"])
-    made.save_to_disk(out)
+    mapped = rows.map(function, num_proc=PROCESSES, remove_columns=["text"])
+    mapped.save_to_disk(out)
     seconds = time.perf_counter() - began
-    return {"documents": len(made), "tokens": sum(map(len, made["input_ids"])), "seconds": seconds}
+    return {"documents": len(mapped), "tokens": sum(map(len, mapped["input_ids"])), "seconds": seconds}
 
 
 def small_model(processor: Any) -> Any:
@@ -171,13 +171,13 @@ def padded(packed: dict[str, Any], lengths: list[int], pad: int) -> dict[str, An
     from torch.nn.utils.rnn import pad_sequence
 
     fills = {"input_ids": pad, "labels": -100, "mm_token_type_ids": 0}
-    made = {
+    rows = {
         name: pad_sequence(packed[name][0].split(lengths), batch_first=True, padding_value=fill)
         for name, fill in fills.items()
     }
     ones = [packed["input_ids"].new_ones(length) for length in lengths]
     pictures = {name: packed[name] for name in ("pixel_values", "image_grid_thw") if name in packed}
-    return {**made, **pictures, "attention_mask": pad_sequence(ones, batch_first=True)}
+    return {**rows, **pictures, "attention_mask": pad_sequence(ones, batch_first=True)}
 
 
 def train(way: str, data: str, processor: str, steps: int) -> dict[str, float]:
@@ -208,13 +208,13 @@ def train(way: str, data: str, processor: str, steps: int) -> dict[str, float]:
         batch = collator([row])
         if way == "padded":
             batch = padded(batch, row["seq_lengths"], loaded.tokenizer.pad_token_id)
-        made = time.process_time()
+        collated = time.process_time()
         model(**batch).loss.backward()
         model.zero_grad()
         ended = time.process_time()
         if number:  # the first one warms up
-            seconds["pictures"] += made - began
-            seconds["model"] += ended - made
+            seconds["pictures"] += collated - began
+            seconds["model"] += ended - collated
             documents += len(row["seq_lengths"])
             tokens += len(row["input_ids"])
             places += batch["input_ids"].numel()
@@ -271,10 +271,10 @@ def compare_packing(scratch: Path, conversations: int, rounds: int) -> None:
         for number in range(rounds)
     ]
     ours = sorted(runs, key=lambda run: run[1]["seconds"])[rounds // 2]
-    for name, (whole, told) in {FASTPACK: ours, DATASETS: peer}.items():
-        seconds = told["seconds"]
+    for name, (whole, counts) in {FASTPACK: ours, DATASETS: peer}.items():
+        seconds = counts["seconds"]
         print(
-            f"| {name} | {told['documents']:,} | {told['tokens']:,} | {seconds:.1f} | {len(sizes) / seconds:,.0f} "
+            f"| {name} | {counts['documents']:,} | {counts['tokens']:,} | {seconds:.1f} | {len(sizes) / seconds:,.0f} "
             f"| {peer[1]['seconds'] / seconds:.1f} | {whole:.1f} | {peer[0] / whole:.1f} |",
             flush=True,
         )
@@ -294,10 +294,10 @@ def compare_training(scratch: Path, steps: int) -> None:
     )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for way in ("padded", "packed"):
-        _, told = measure("--train", way, str(data), str(processor), str(steps))
+        _, counts = measure("--train", way, str(data), str(processor), str(steps))
         print(
-            f"| {way} | {told['documents']:,} | {told['tokens']:,} | {told['places']:,} | {told['pictures']:.1f} "
-            f"| {told['model']:.1f} | {told['tokens'] / told['model']:,.0f} |",
+            f"| {way} | {counts['documents']:,} | {counts['tokens']:,} | {counts['places']:,} | {counts['pictures']:.1f} "
+            f"| {counts['model']:.1f} | {counts['tokens'] / counts['model']:,.0f} |",
             flush=True,
         )
 

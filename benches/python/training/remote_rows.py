@@ -78,10 +78,8 @@ def packed(folder: Path, megabytes: int) -> None:
 
 def read(url: str, options: dict[str, str], window: int | None, *, trains: bool) -> list[float]:
     """The seconds to the first batch and to the last, and the trained tokens, of a process of its own."""
-    given = json.dumps([url, options, window, trains])
-    done = subprocess.run(
-        [sys.executable, "-c", READER, given], stdout=subprocess.PIPE, text=True, check=True
-    )
+    call = json.dumps([url, options, window, trains])
+    done = subprocess.run([sys.executable, "-c", READER, call], stdout=subprocess.PIPE, text=True, check=True)
     found: list[float] = json.loads(done.stdout)
     return found
 
@@ -91,12 +89,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if build_profile != "release":
         sys.exit("the extension is no release build")
     with tempfile.TemporaryDirectory() as name:
         folder, cache = Path(name, "data", "packed"), Path(name, "cache")
-        packed(folder, given.megabytes)
+        packed(folder, arguments.megabytes)
         sizes = [path.stat().st_size for path in folder.glob("*.arrow")]
         print(f"{len(sizes)} shards, {sum(sizes) / 1e6:.0f} MB")
         command = [sys.executable, "-c", SERVER, str(SERVERS), str(folder.parent), "0.02"]
@@ -113,7 +111,7 @@ def main() -> None:
         }
         found: dict[str, list[list[float]]] = {way: [] for way in ways}
         trained: dict[str, list[list[float]]] = {way: [] for way in ways}
-        for _ in range(given.rounds):
+        for _ in range(arguments.rounds):
             for way, run in ways.items():
                 found[way].append(run(trains=False))
                 trained[way].append(run(trains=True))

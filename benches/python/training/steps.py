@@ -99,7 +99,7 @@ def by_modified_first_fit(lengths: Lengths, ranks: int) -> Rows:
     small = [it for it in order if BUDGET / 6 < lengths[it] <= BUDGET / 3]
     tiny = [it for it in order if lengths[it] <= BUDGET / 6]
 
-    def put(row: int, items: list[int]) -> bool:
+    def place_longest(row: int, items: list[int]) -> bool:
         """Puts the longest of some items that fits into a row."""
         found = next((it for it in items if lengths[it] <= room[row]), None)
         if found is not None:
@@ -108,14 +108,14 @@ def by_modified_first_fit(lengths: Lengths, ranks: int) -> Rows:
             room[row] -= int(lengths[found])
         return found is not None
 
-    has_medium = [put(row, medium) for row in range(len(rows))]
+    has_medium = [place_longest(row, medium) for row in range(len(rows))]
     for row in reversed(range(len(rows))):
         if not has_medium[row] and len(small) > 1 and lengths[small[-1]] + lengths[small[-2]] <= room[row]:
-            put(row, [small.pop()])
-            put(row, small)
+            place_longest(row, [small.pop()])
+            place_longest(row, small)
     rest = [*medium, *small, *tiny]
     for row in range(len(rows)):
-        while put(row, rest):
+        while place_longest(row, rest):
             pass
     rows += first_fit(lengths, rest)
     rows += [[] for _ in range(-len(rows) % ranks)]
@@ -206,7 +206,7 @@ def whole_step(lengths: Lengths, rounds: int) -> None:
     }
     for name in ("advantages", "old", "reference", "entropy"):
         columns[name] = [random.random(length, dtype=np.float32) for length in lengths]
-    whole, copied, made = [], [], 0
+    whole, copied, byte_count = [], [], 0
     step, back, tensors = None, None, []
     # A round before those that count: memory that is new to the process costs as much again, for a copy too.
     for number in range(rounds + 1):
@@ -221,14 +221,14 @@ def whole_step(lengths: Lengths, rounds: int) -> None:
             for value in (*batch.inputs.values(), *batch.columns.values())
             if isinstance(value, torch.Tensor)
         ]
-        made = sum(tensor.nbytes for tensor in (*tensors, *back))
+        byte_count = sum(tensor.nbytes for tensor in (*tensors, *back))
         cloning = clones([*tensors, *back])
         if number:
             whole.append(taken)
             copied.append(cloning)
     one, other = statistics.median(whole), statistics.median(copied)
     print(
-        f"\nThe whole step of {lengths.sum() / 1e6:.1f} Mtok with six columns, {made / 1e6:.0f} MB: {one:.2f} s. "
+        f"\nThe whole step of {lengths.sum() / 1e6:.1f} Mtok with six columns, {byte_count / 1e6:.0f} MB: {one:.2f} s. "
         f"A copy of the same bytes: {other:.2f} s. Ratio {one / other:.2f}"
     )
 

@@ -284,8 +284,10 @@ def main() -> None:
             print_prediction(case, found)
         else:
             losses = [it["losses"] for it in found.values()]
-            apart = max(abs(one - other) for one, other in zip(*losses, strict=True))
-            print(f"\nlosses of the two ways lie at most {apart:.1e} apart; the last is {losses[0][-1]:.3f}")
+            difference = max(abs(one - other) for one, other in zip(*losses, strict=True))
+            print(
+                f"\nlosses of the two ways lie at most {difference:.1e} apart; the last is {losses[0][-1]:.3f}"
+            )
             if arguments.plot:
                 plot(found, arguments.plot)
         sys.stdout.flush()

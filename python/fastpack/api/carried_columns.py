@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fastpack.report.report import Report
 
-    Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # as the calls have it
+    KeywordArguments: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # as the calls have it
     Numbers: TypeAlias = "npt.NDArray[np.int64]"
     AnyArray: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
     AnyColumn: TypeAlias = "pa.ChunkedArray[pa.Scalar[pa.DataType]] | AnyArray"
@@ -37,43 +37,47 @@ _PLACES_OF_RECORDS: Final = ("source_row",)
 """The column that locates the record of a row that holds one document."""
 
 
-def carried_columns(given: Given) -> list[str]:
+def carried_columns(arguments: KeywordArguments) -> list[str]:
     """The names among `columns` that are columns of the table rather than of packed rows."""
     from fastpack.arguments.checks import is_series  # noqa: PLC0415  loads what few calls need
 
-    columns = given["columns"]
+    columns = arguments["columns"]
     if not is_series(columns):
         return []
     return [name for name in columns if isinstance(name, str) and name not in _OURS]
 
 
 def pack_carrying(
-    given: Given, carried: list[str], pack: Callable[[Given], pa.Table | Splits | Report]
+    arguments: KeywordArguments,
+    carried: list[str],
+    pack: Callable[[KeywordArguments], pa.Table | Splits | Report],
 ) -> pa.Table | Splits | Report:
     """Packs a table whose rows carry further columns.
 
     Raises:
         OptionError: The table has no such column, lists do not fit the tokens, or the rows go to a folder.
     """
-    table = _whole(given["table"])
+    table = _whole(arguments["table"])
     for name in carried:
         if name not in table.column_names:
             has = ", ".join(f"`{column}`" for column in [*get_args(Column), *table.column_names])
             message = f"neither packed rows nor the table have `{name}`; they have {has}"
             raise OptionError(message, "columns")
-    if given.get("output") is not None:
+    if arguments.get("output") is not None:
         message = (
             f"`{carried[0]}` is a column of the table, which rows in memory carry alone; leave "
             "out `output`, and write the table that is returned"
         )
         raise OptionError(message, "columns")
-    columns: list[str] = list(given["columns"])
+    columns: list[str] = list(arguments["columns"])
     ours = [name for name in columns if name in _OURS]
-    is_packed = objective_of(given).kind in PACKED_OBJECTIVES
+    is_packed = objective_of(arguments).kind in PACKED_OBJECTIVES
     places = _PLACES if is_packed else _PLACES_OF_RECORDS
-    made = pack({**given, "table": table, "columns": [*ours, *(name for name in places if name not in ours)]})
+    packed = pack(
+        {**arguments, "table": table, "columns": [*ours, *(name for name in places if name not in ours)]}
+    )
     if is_packed:
-        lists = {name: _source(table, name, given) for name in carried}
+        lists = {name: _source(table, name, arguments) for name in carried}
 
         def carrying(rows: pa.Table) -> pa.Table:
             return _carrying(rows, lists, columns)
@@ -83,9 +87,9 @@ def pack_carrying(
         def carrying(rows: pa.Table) -> pa.Table:
             return _carrying_records(rows, table, columns)
 
-    if isinstance(made, Splits):
-        return Splits(carrying(made.train), carrying(made.validation))
-    return carrying(made)  # type: ignore[arg-type]  # without `output` it is a table
+    if isinstance(packed, Splits):
+        return Splits(carrying(packed.train), carrying(packed.validation))
+    return carrying(packed)  # type: ignore[arg-type]  # without `output` it is a table
 
 
 def _whole(table: object) -> pa.Table:
@@ -104,7 +108,7 @@ def _whole(table: object) -> pa.Table:
     return pa.Table.from_batches(batches)
 
 
-def _source(table: pa.Table, name: str, given: Given) -> AnyArray:
+def _source(table: pa.Table, name: str, arguments: KeywordArguments) -> AnyArray:
     """A column of the table as one array; lists must have a value for each id."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
@@ -115,7 +119,7 @@ def _source(table: pa.Table, name: str, given: Given) -> AnyArray:
         column = column.cast(pa.list_(column.type.value_type))
     if not isinstance(column, (pa.ListArray, pa.LargeListArray)):
         return column
-    field = (value_in(given, Reading).fields or {}).get("input_ids", "input_ids")
+    field = (value_in(arguments, Reading).fields or {}).get("input_ids", "input_ids")
     if field not in table.column_names or "attention_mask" in table.column_names:
         message = (
             f"`{name}` holds lists, which are carried where the records are ids without an "
@@ -145,20 +149,20 @@ def _carrying(rows: pa.Table, sources: Mapping[str, AnyArray], columns: list[str
     lengths, unpadded, records, starts = (pc.list_flatten(each).to_numpy().astype(np.int64) for each in found)
     documents = np.append(0, np.cumsum(pc.list_value_length(found[0]).to_numpy(), dtype=np.int64))
     tokens = np.append(0, lengths.cumsum())[documents]
-    made: dict[str, AnyColumn] = {}
+    combined: dict[str, AnyColumn] = {}
     for name in columns:
         column = sources.get(name)
         if column is None:
-            made[name] = rows[name]
+            combined[name] = rows[name]
         elif isinstance(column, (pa.ListArray, pa.LargeListArray)):
             # The index of each token's value: the index of its record's first value, plus its place in the record.
             first = column.offsets.to_numpy().astype(np.int64)[np.maximum(records - 1, 0)] + starts
             places = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
             taken = places + np.repeat(first, lengths), places >= np.repeat(unpadded, lengths)
-            made[name] = _lists(column.values, *taken, tokens)
+            combined[name] = _lists(column.values, *taken, tokens)
         else:
-            made[name] = _lists(column, records - 1, records < 0, documents)
-    return _like(rows, made)
+            combined[name] = _lists(column, records - 1, records < 0, documents)
+    return _like(rows, combined)
 
 
 def _carrying_records(rows: pa.Table, table: pa.Table, columns: list[str]) -> pa.Table:

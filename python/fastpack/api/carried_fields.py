@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fastpack.records.record_files import RecordFiles
 
     AnyColumn: TypeAlias = "pa.ChunkedArray[pa.Scalar[pa.DataType]] | pa.Array[pa.Scalar[pa.DataType]]"
-    Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # as the calls have it
+    KeywordArguments: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # as the calls have it
 
 __all__ = ["carried_fields", "pack_carrying_fields"]
 
@@ -30,26 +30,26 @@ _ENTERED = ("jsonl", "json", "parquet", "arrow")
 """The formats in which a record is found by its number."""
 
 
-def carried_fields(given: Given) -> list[str]:
+def carried_fields(arguments: KeywordArguments) -> list[str]:
     """The names among `columns` that are fields of records, where rows hold one document each."""
-    return [] if objective_of(given).kind in PACKED_OBJECTIVES else carried_columns(given)
+    return [] if objective_of(arguments).kind in PACKED_OBJECTIVES else carried_columns(arguments)
 
 
 def pack_carrying_fields(
-    given: Given, fields: list[str], pack: Callable[[Given], pa.Table | Splits]
+    arguments: KeywordArguments, fields: list[str], pack: Callable[[KeywordArguments], pa.Table | Splits]
 ) -> pa.Table | Splits:
     """Packs files into rows that carry fields of their records.
 
     Raises:
         OptionError: No record has such a field, its values are of several types, or records of a file are not found by their number.
     """
-    columns: list[str] = list(given["columns"])
+    columns: list[str] = list(arguments["columns"])
     ours = [name for name in columns if name not in fields]
     places = [name for name in ("source_file", "source_row") if name not in ours]
-    made = pack({**given, "columns": [*ours, *places]})
-    if isinstance(made, Splits):
-        return Splits(*(_carrying(rows, fields, columns) for rows in made))
-    return _carrying(made, fields, columns)
+    packed = pack({**arguments, "columns": [*ours, *places]})
+    if isinstance(packed, Splits):
+        return Splits(*(_carrying(rows, fields, columns) for rows in packed))
+    return _carrying(packed, fields, columns)
 
 
 def _carrying(rows: pa.Table, fields: list[str], columns: list[str]) -> pa.Table:
@@ -85,9 +85,9 @@ def _carrying(rows: pa.Table, fields: list[str], columns: list[str]) -> pa.Table
             has = ", ".join(f"`{column}`" for column in get_args(Column))
             message = f"neither packed rows nor the records have `{name}`; packed rows have {has}"
             raise OptionError(message, "columns")
-    made = {name: _column(name, values[name]) if name in values else rows[name] for name in columns}
+    combined = {name: _column(name, values[name]) if name in values else rows[name] for name in columns}
     kept = {key: value for key, value in (rows.schema.metadata or {}).items() if key != b"huggingface"}
-    return pa.table(made).replace_schema_metadata(kept)
+    return pa.table(combined).replace_schema_metadata(kept)
 
 
 def _column(name: str, values: list[object]) -> AnyColumn:

@@ -157,18 +157,18 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
     return {**options, _UNHELD: unheld} if unheld else options
 
 
-def recipe_of(given: Mapping[str, object]) -> str:
+def recipe_of(arguments: Mapping[str, object]) -> str:
     """The options of a call that are not at their defaults, as JSON for the manifest."""
     recipe: dict[str, object] = {}
     unheld: dict[str, str] = {}
-    on_filesystem = getattr(given.get("storage"), "filesystem", None) is not None
-    for name, value in given.items():
+    on_filesystem = getattr(arguments.get("storage"), "filesystem", None) is not None
+    for name, value in arguments.items():
         option = OPTIONS.get(name)
         if option is None or name in _OF_ONE_CALL or option.is_default(value):
             continue
         try:
             if name in option.kinds:
-                value = option.value_in(given)  # noqa: PLW2901  the value that was meant
+                value = option.value_in(arguments)  # noqa: PLW2901  the value that was meant
                 if isinstance(value, Value) and not to_table(_of_files(value)):
                     continue
             # Paths on a filesystem are no paths of this machine.
@@ -225,7 +225,7 @@ def _held(place: Path, name: str, value: object) -> object:
     if name == "files" and isinstance(value, list) and any(isinstance(file, dict) for file in value):
         return [_held_source(place, number, source) for number, source in enumerate(value)]
     if name in _PATHS or (isinstance(value, str) and name in _NAMES):
-        return _each_path(value, lambda path: _beside(base, path, always=name in _PATHS))
+        return _each_path(value, lambda path: _resolve_path(base, path, always=name in _PATHS))
     return _held_value(place, name, value)
 
 
@@ -252,9 +252,9 @@ def _held_value(place: Path, name: str, value: object) -> object:
         _refuse_fields(place, name, value)
         loaded = {key: _loaded(place, f"{name}.{key}", at) for key, at in _functions_in(name, value).items()}
         try:
-            made = from_table(name, {**value, **loaded}, OPTIONS[name].kinds)
+            built = from_table(name, {**value, **loaded}, OPTIONS[name].kinds)
             base = place.parent.absolute()
-            return _with_paths(made, lambda path, always: _beside(base, path, always=always))
+            return _with_paths(built, lambda path, always: _resolve_path(base, path, always=always))
         except OptionError as refused:
             raise _refused(place, refused.option, refused.reason) from None
     if any(kind.plain in marked(kind, "secret") for kind in OPTIONS[name].kinds.values()):
@@ -296,15 +296,15 @@ def _with_paths(value: Value, change: Callable[..., str]) -> Value:  # type: ign
 def _held_source(place: Path, number: int, source: object) -> dict[str, object]:
     """Converts a source in a file: its paths, and its prompt, are relative to the file."""
     if isinstance(source, str):
-        return {"path": _beside(place.parent.absolute(), source, always=True)}
+        return {"path": _resolve_path(place.parent.absolute(), source, always=True)}
     if not isinstance(source, dict):
         why = f"must be a list of paths and of tables with a `path`; entry {number} is `{shown(source)}`"
         raise _refused(place, "files", why)
     base, held = place.parent.absolute(), dict(source)
     if "path" in held:
-        held["path"] = _each_path(held["path"], lambda path: _beside(base, path, always=True))
+        held["path"] = _each_path(held["path"], lambda path: _resolve_path(base, path, always=True))
     if isinstance(held.get("prompt"), str):
-        held["prompt"] = _beside(base, held["prompt"], always=False)
+        held["prompt"] = _resolve_path(base, held["prompt"], always=False)
     return held
 
 
@@ -322,7 +322,7 @@ def _absolute(path: str, *, always: bool) -> str:
     return os.path.abspath(path) if always or os.path.exists(path) else path  # noqa: PTH100  as written
 
 
-def _beside(base: Path, path: str, *, always: bool) -> str:
+def _resolve_path(base: Path, path: str, *, always: bool) -> str:
     if is_url(path):
         return path
     return (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder
-from fastpack.dataset.manifest import MANIFEST, files_beside, manifest_of
+from fastpack.dataset.manifest import MANIFEST, manifest_of, non_shard_files
 from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
 from fastpack.errors import FastpackError, OptionError
 from fastpack.options.native import value_in
@@ -26,7 +26,7 @@ __all__ = ["kept_tokens"]
 
 
 @contextmanager
-def kept_tokens(given: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
+def kept_tokens(arguments: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
     """The folder `source` of a call, on this machine: of one in remote storage, the kept tokens are fetched for a while.
 
     The second value is true if rows of these tokens hold the bytes of pictures, which lie in their files.
@@ -35,15 +35,15 @@ def kept_tokens(given: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
         OptionError: The output is the folder itself.
         FastpackError: A folder in remote storage holds no rows that fastpack packed.
     """
-    source = folder_of("source", given["source"], takes_urls=True)
+    source = folder_of("source", arguments["source"], takes_urls=True)
     if not is_url(source):
         # Refuses links that lead out of the folder, shards too.
         yield source, _embeds_pictures(manifest_of(LocalFiles(Path(source))))
         return
-    if public(source).rstrip("/") == public(str(given["output"])).rstrip("/"):
+    if public(source).rstrip("/") == public(str(arguments["output"])).rstrip("/"):
         message = "holds the tokens that are packed; write to a folder of its own"
         raise OptionError(message, "output")
-    storage = value_in(given, Storage)
+    storage = value_in(arguments, Storage)
     folder = Folder(source, access=Access(storage.options))
     if not isinstance(folder.files, RemoteFiles):
         message = f"{folder.name} is no folder in remote storage"
@@ -54,7 +54,7 @@ def kept_tokens(given: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
     with tempfile.TemporaryDirectory(prefix="kept-", dir=above) as fetched:
         manifest = folder.files.content(MANIFEST) or b""
         Path(fetched, MANIFEST).write_bytes(manifest)
-        for file in files_beside(folder.manifest):
+        for file in non_shard_files(folder.manifest):
             path = Path(fetched, file.name)
             path.parent.mkdir(exist_ok=True)
             folder.files.copy(file, path)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from fastpack.report.report import Report
     from fastpack.types import Splits, StrPath
 
-Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # the native module checks what they are
+KeywordArguments: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # the native module checks what they are
 
 __all__ = [
     "pack_dir",
@@ -67,153 +67,153 @@ __all__ = [
 ]
 
 
-def pack_files(given: Given) -> pa.Table | Splits:
+def pack_files(arguments: KeywordArguments) -> pa.Table | Splits:
     """Packs files into tables."""
-    fields = carried_fields(given)
-    return pack_carrying_fields(given, fields, _pack_files) if fields else _pack_files(given)
+    fields = carried_fields(arguments)
+    return pack_carrying_fields(arguments, fields, _pack_files) if fields else _pack_files(arguments)
 
 
-def _pack_files(given: Given) -> pa.Table | Splits:
+def _pack_files(arguments: KeywordArguments) -> pa.Table | Splits:
     """Packs files into tables of packed columns alone."""
-    given, shares = shared_sources(with_processor(given))
-    options = native_options(given, shares)
-    inputs = native_inputs(given)
-    aside = native_validation(given)
-    model = native_model(given)
-    cache = _cache(given)
-    with watching(given["progress"]) as callback:
+    arguments, shares = shared_sources(with_processor(arguments))
+    options = native_options(arguments, shares)
+    inputs = native_inputs(arguments)
+    aside = native_validation(arguments)
+    model = native_model(arguments)
+    cache = _cache(arguments)
+    with watching(arguments["progress"]) as callback:
         return tables(_fastpack.pack_files(inputs, options, *model, aside, cache, callback))
 
 
-def pack_dir(given: Given) -> Report:
+def pack_dir(arguments: KeywordArguments) -> Report:
     """Packs files into a folder."""
-    if is_of_hub(given["output"]):
-        return committed(given, pack_dir)
-    appends = value_in(given, Exists).then in get_args(Appending)
-    recipe = _recipe_of_all(given) if appends else recipe_of(given)
-    given, shares = shared_sources(with_processor(given))
-    options = native_options(given, shares)
-    inputs = native_inputs(given)
-    groups, turn = value_in(given, Groups), None
+    if is_of_hub(arguments["output"]):
+        return committed(arguments, pack_dir)
+    appends = value_in(arguments, Exists).then in get_args(Appending)
+    recipe = _recipe_of_all(arguments) if appends else recipe_of(arguments)
+    arguments, shares = shared_sources(with_processor(arguments))
+    options = native_options(arguments, shares)
+    inputs = native_inputs(arguments)
+    groups, turn = value_in(arguments, Groups), None
     if groups != Groups():
         turn = rank_of(groups.rank, groups.world_size)
-    destination = native_output(given, recipe=recipe, turn=turn, appends=True)
-    model = native_model(given)
-    with watching(given["progress"]) as callback:
-        return _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback)
+    destination = native_output(arguments, recipe=recipe, turn=turn, appends=True)
+    model = native_model(arguments)
+    with watching(arguments["progress"]) as callback:
+        return _fastpack.pack_dir(inputs, destination, options, *model, _cache(arguments), callback)
 
 
-def _recipe_of_all(given: Given) -> str:
+def _recipe_of_all(arguments: KeywordArguments) -> str:
     """The recipe of a job to whose files others are appended."""
-    appending = value_in(given, Exists).then
-    if isinstance(given["files"], Mapping) or listed_sources(given["files"]) is not None:
+    appending = value_in(arguments, Exists).then
+    if isinstance(arguments["files"], Mapping) or listed_sources(arguments["files"]) is not None:
         message = f"is `{appending}`, which takes one source; name one in `files`"
         raise OptionError(message, "exists")
-    if is_url(folder_of("output", given["output"], takes_urls=True)):
+    if is_url(folder_of("output", arguments["output"], takes_urls=True)):
         message = f"is `{appending}`, which needs a folder of the local disk as `output`"
         raise OptionError(message, "exists")
     for option in ("cache_dir", "groups"):
-        if given[option] is not None:
+        if arguments[option] is not None:
             message = f"is `{appending}`, which cannot go with `{option}`; leave one of them out"
             raise OptionError(message, "exists")
     try:
-        before = load_manifest(given["output"]).get("files")
+        before = load_manifest(arguments["output"]).get("files")
     except (FileNotFoundError, OptionError):
         # One that was not packed from files is refused by its manifest.
         before = None
-    each = [files for files in (before, given["files"]) if files is not None]
+    each = [files for files in (before, arguments["files"]) if files is not None]
     listed = [file for files in each for file in (files if is_series(files) else [files])]
-    keep_tokens = appending == "append" or given["keep_tokens"]
-    return recipe_of({**given, "files": listed, "keep_tokens": keep_tokens})
+    keep_tokens = appending == "append" or arguments["keep_tokens"]
+    return recipe_of({**arguments, "files": listed, "keep_tokens": keep_tokens})
 
 
-def pack_table(given: Given) -> pa.Table | Splits | Report:
+def pack_table(arguments: KeywordArguments) -> pa.Table | Splits | Report:
     """Packs the rows of a table."""
-    if is_of_hub(given["output"]):
-        return committed(given, pack_table)
-    carried = carried_columns(given)
+    if is_of_hub(arguments["output"]):
+        return committed(arguments, pack_table)
+    carried = carried_columns(arguments)
     if carried:
-        return pack_carrying(given, carried, lambda changed: _pack(rows_of(changed["table"]), changed))
-    return _pack(rows_of(given["table"]), given)
+        return pack_carrying(arguments, carried, lambda changed: _pack(rows_of(changed["table"]), changed))
+    return _pack(rows_of(arguments["table"]), arguments)
 
 
-def pack_records(given: Given) -> pa.Table | Splits | Report:
+def pack_records(arguments: KeywordArguments) -> pa.Table | Splits | Report:
     """Packs an iterable of records."""
-    if is_of_hub(given["output"]):
-        return committed(given, pack_records)
-    return _pack(values_of(given["records"]), given)
+    if is_of_hub(arguments["output"]):
+        return committed(arguments, pack_records)
+    return _pack(values_of(arguments["records"]), arguments)
 
 
-def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Report:
+def _pack(records: _fastpack.Records, arguments: KeywordArguments) -> pa.Table | Splits | Report:
     """Packs records into the folder `output`, or else into tables."""
-    given = with_processor(given)
-    options, aside, folder = native_options(given), native_validation(given), native_folder(given)
-    model = native_model(given)
-    reading, cache = native_reading(given), _cache(given)
-    with watching(given["progress"]) as callback:
+    arguments = with_processor(arguments)
+    options, aside, folder = native_options(arguments), native_validation(arguments), native_folder(arguments)
+    model = native_model(arguments)
+    reading, cache = native_reading(arguments), _cache(arguments)
+    with watching(arguments["progress"]) as callback:
         if folder is not None:
             return _fastpack.write_records(records, reading, folder, options, *model, cache, callback)
         return tables(_fastpack.pack_records(records, reading, options, *model, aside, cache, callback))
 
 
-def _refuse_made(given: Given) -> None:
+def _refuse_decided_options(arguments: KeywordArguments) -> None:
     """Refuses options that were decided when the tokens were made."""
-    objective = objective_of(given)
+    objective = objective_of(arguments)
     for name in ("classes", "function"):
         if getattr(objective, name, None) is not None:
             message = "was decided when the kept tokens were made; leave it out"
             raise OptionError(message, f"objective.{name}")
 
 
-def _cache(given: Given) -> StrPath | None:
+def _cache(arguments: KeywordArguments) -> StrPath | None:
     """The folder of the token cache, if one is given."""
-    folder = given["cache_dir"]
-    if folder is not None and images_of(given) is not None:
+    folder = arguments["cache_dir"]
+    if folder is not None and images_of(arguments) is not None:
         message = "keeps tokens of pictures, whose files may change; leave it out, or `images`"
         raise OptionError(message, "cache_dir")
     return None if folder is None else folder_of("cache_dir", folder)
 
 
-def stream(given: Given) -> PackStream:
+def stream(arguments: KeywordArguments) -> PackStream:
     """Makes a stream over files."""
-    check_choice("strategy", word_of(given["strategy"]), StreamStrategy, " in a stream")
-    return PackStream(given)
+    check_choice("strategy", word_of(arguments["strategy"]), StreamStrategy, " in a stream")
+    return PackStream(arguments)
 
 
-def scan(given: Given) -> ScanReport:
+def scan(arguments: KeywordArguments) -> ScanReport:
     """Reads files and packs nothing."""
-    given, max_length = with_processor(given), given["max_length"]
+    arguments, max_length = with_processor(arguments), arguments["max_length"]
     lengths: list[int] = list(max_length) if is_series(max_length) else [max_length]  # type: ignore[arg-type]
     if not lengths:
         message = "must name at least one length"
         raise OptionError(message, "max_length")
     # A scan makes no rows, so it needs no columns.
-    scanned = {**given, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
+    scanned = {**arguments, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
     options = [native_options({**scanned, "max_length": length}) for length in lengths]
-    inputs = native_inputs(given)
-    model = native_model(given)
-    with watching(given["progress"]) as callback:
-        found = _fastpack.scan(inputs, lengths, given["sample"], options[0], *model, callback)
+    inputs = native_inputs(arguments)
+    model = native_model(arguments)
+    with watching(arguments["progress"]) as callback:
+        found = _fastpack.scan(inputs, lengths, arguments["sample"], options[0], *model, callback)
     return ScanReport.from_json(found)
 
 
-def plan(given: Given) -> _fastpack.Plan:
+def plan(arguments: KeywordArguments) -> _fastpack.Plan:
     """Packs lengths."""
-    return _fastpack.plan(whole_numbers("lengths", given["lengths"]), native_packing(given))
+    return _fastpack.plan(whole_numbers("lengths", arguments["lengths"]), native_packing(arguments))
 
 
-def repack(given: Given) -> Report:
+def repack(arguments: KeywordArguments) -> Report:
     """Packs the kept tokens of a folder into another folder."""
-    if is_of_hub(given["output"]):
-        return committed(given, repack)
-    _refuse_made(given)
-    options = native_options(given)
-    named, storage, loaded = given["tokenizer"], value_in(given, Storage), None
+    if is_of_hub(arguments["output"]):
+        return committed(arguments, repack)
+    _refuse_decided_options(arguments)
+    options = native_options(arguments)
+    named, storage, loaded = arguments["tokenizer"], value_in(arguments, Storage), None
     if named is None:
         check_access(storage.revision, storage.token)
     else:
         loaded = pretrained(named, revision=storage.revision, token=storage.token)
-    destination = native_output(given)
-    with kept_tokens(given) as (kept, embeds), watching(given["progress"]) as callback:
+    destination = native_output(arguments)
+    with kept_tokens(arguments) as (kept, embeds), watching(arguments["progress"]) as callback:
         pictures = remote_pictures(Storage(storage.options), hub=True) if embeds else None
         return _fastpack.repack(kept, destination, options, loaded, pictures, callback)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["shared_sources"]
 
 
-def shared_sources(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], NativeShares | None]:  # type: ignore[explicit-any]  # as a call has them
+def shared_sources(arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], NativeShares | None]:  # type: ignore[explicit-any]  # as a call has them
     """The arguments with their sources as a list, and the shares of the sources if not all of them is taken once."""
-    files, weights = given["files"], value_in(given, Weights).shares
+    files, weights = arguments["files"], value_in(arguments, Weights).shares
     names: list[str] = []
     if isinstance(files, Mapping):
         _refuse_records(files)
@@ -33,15 +33,15 @@ def shared_sources(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], NativeS
     if weights is not None:
         _check_weights(weights, names, listed)
     if listed is None:
-        return given, None
+        return arguments, None
     fractions = [_fraction(number, source.get("fraction")) for number, source in enumerate(listed)]
     plain = [{name: it for name, it in source.items() if name != "fraction"} for source in listed]
-    given = {**given, "files": plain}
+    arguments = {**arguments, "files": plain}
     if weights is None and all(fraction == 1 for fraction in fractions):
-        return given, None
+        return arguments, None
     shares = dict(weights) if isinstance(weights, Mapping) else {}
     names = names or [_name(number, source) for number, source in enumerate(listed)]
-    return given, [
+    return arguments, [
         (name, None if weights is None else float(shares[name]), fraction)
         for name, fraction in zip(names, fractions, strict=True)
     ]

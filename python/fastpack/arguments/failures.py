@@ -69,22 +69,22 @@ class noted:  # noqa: N801  as a function of `contextlib` is called
             raised.add_note(self._place)
 
 
-def each_of(given: Iterable[_Item], place: str) -> Iterator[_Item]:
+def each_of(items: Iterable[_Item], place: str) -> Iterator[_Item]:
     """Yields the items of an iterable of the caller; its exceptions have a note of the place."""
     with noted(place):
-        yield from given
+        yield from items
 
 
 def of_system(failed: OSError, path: StrPath) -> FastpackError:
     """An error of the system about a file."""
-    number, said = failed.errno, failed.strerror or str(failed)
+    number, text = failed.errno, failed.strerror or str(failed)
     if isinstance(failed, FileNotFoundError):
-        return InputNotFoundError(number, said, str(path))
+        return InputNotFoundError(number, text, str(path))
     if isinstance(failed, PermissionError):
-        return AccessError(number, said, str(path))
-    return StorageError(number, said, str(path))
+        return AccessError(number, text, str(path))
+    return StorageError(number, text, str(path))
 
 
 def _refused(path: StrPath, fault: str, failed: Exception, remedy: str) -> FastpackError:
-    said = " ".join(str(failed).split()) or type(failed).__name__
-    return FastpackError(f"{path} {fault}: {said}{f'; {remedy}' if remedy else ''}")
+    text = " ".join(str(failed).split()) or type(failed).__name__
+    return FastpackError(f"{path} {fault}: {text}{f'; {remedy}' if remedy else ''}")

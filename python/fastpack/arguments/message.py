@@ -52,10 +52,10 @@ class Message(str):
 
     def __new__(cls, *parts: str | Setting) -> Self:
         """Joins texts, settings and other messages."""
-        flat = [part for given in parts for part in (given.parts if isinstance(given, Message) else (given,))]
-        made = super().__new__(cls, "".join(map(str, flat)))
-        made.parts = tuple(flat)
-        return made
+        flat = [part for each in parts for part in (each.parts if isinstance(each, Message) else (each,))]
+        message = super().__new__(cls, "".join(map(str, flat)))
+        message.parts = tuple(flat)
+        return message
 
     def __reduce__(self) -> tuple[type[Message], tuple[str | Setting, ...]]:
         """Pickles the parts."""

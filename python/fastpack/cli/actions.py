@@ -37,56 +37,56 @@ class Failed(NamedTuple):
     error: FastpackError
 
 
-def pack(function: Function, given: dict[str, object]) -> object:
+def pack(function: Function, arguments: dict[str, object]) -> object:
     """Packs, or describes the job with `--dry-run`."""
-    fallback, dry_run = given.pop("fallback", False), given.pop("dry_run", False)
-    verbose = bool(given.pop("verbose", False))
-    html = _page(given)
-    paths, files = given.pop("paths", None), given.get("files")
+    fallback, dry_run = arguments.pop("fallback", False), arguments.pop("dry_run", False)
+    verbose = bool(arguments.pop("verbose", False))
+    html = _page(arguments)
+    paths, files = arguments.pop("paths", None), arguments.get("files")
     if isinstance(paths, list) and paths:
-        given["files"] = [*paths, *(files if isinstance(files, list) else [])]
-    given = with_named_sources(_with_recipe(given))
-    if fallback and "max_length" not in given:
-        given["max_length"] = _FALLBACK_LENGTH
+        arguments["files"] = [*paths, *(files if isinstance(files, list) else [])]
+    arguments = with_named_sources(_with_recipe(arguments))
+    if fallback and "max_length" not in arguments:
+        arguments["max_length"] = _FALLBACK_LENGTH
         sys.stderr.write(f"fastpack: no -m given: rows hold {_FALLBACK_LENGTH:,} tokens at most\n")
-    if "output" not in given:
+    if "output" not in arguments:
         message = "must be given"
         raise OptionError(message, "output")
     if dry_run:
         from fastpack.cli.dry import foreseen  # noqa: PLC0415  few command lines ask for it
 
-        return foreseen(given)
-    done = function(**given)
+        return foreseen(arguments)
+    done = function(**arguments)
     if html is not None and isinstance(done, fastpack.Report):
-        output = str(given["output"])
+        output = str(arguments["output"])
         done.to_html(html, packed=None if is_url(output) else output)
-    return _shown(done, verbose, after_pack(given))
+    return _shown(done, verbose, after_pack(arguments))
 
 
-def repack(function: Function, given: dict[str, object]) -> object:
+def repack(function: Function, arguments: dict[str, object]) -> object:
     """Packs kept tokens again."""
-    verbose = bool(given.pop("verbose", False))
-    return _shown(function(**given), verbose, after_pack(given))
+    verbose = bool(arguments.pop("verbose", False))
+    return _shown(function(**arguments), verbose, after_pack(arguments))
 
 
-def scan(function: Function, given: dict[str, object]) -> object:
+def scan(function: Function, arguments: dict[str, object]) -> object:
     """Scans; fails if rows of one of the lengths would lose too much."""
-    most, html = given.pop("max_lost", None), _page(given)
+    most, html = arguments.pop("max_lost", None), _page(arguments)
     share = None if most is None else _share(str(most))
-    found = function(**given)
+    found = function(**arguments)
     if not isinstance(found, fastpack.ScanReport):
         return found
     if html is not None:
         found.to_html(html)
     error = None if share is None else _too_much_lost(found, share, str(most))
-    return Failed(found, error) if error else _shown(found, following=after_scan(given, found))
+    return Failed(found, error) if error else _shown(found, following=after_scan(arguments, found))
 
 
-def inspect(function: Function, given: dict[str, object]) -> object:
+def inspect(function: Function, arguments: dict[str, object]) -> object:
     """Shows a row of a folder or a file."""
-    color, ids, html = given.pop("color", "auto"), given.pop("ids", False), _page(given)
+    color, ids, html = arguments.pop("color", "auto"), arguments.pop("ids", False), _page(arguments)
     check_choice("color", color, Color)
-    row = function(**given)
+    row = function(**arguments)
     if not isinstance(row, fastpack.PackedRow):
         return row
     if html is not None:
@@ -98,9 +98,9 @@ def inspect(function: Function, given: dict[str, object]) -> object:
     return ShownRow(row, color, bool(ids))  # type: ignore[arg-type]  # checked above
 
 
-def verify(function: Function, given: dict[str, object]) -> object:
+def verify(function: Function, arguments: dict[str, object]) -> object:
     """Verifies a folder; fails if it has problems."""
-    found = function(**given)
+    found = function(**arguments)
     if isinstance(found, fastpack.Verification) and not found.ok:
         count = len(found.problems)
         message = f"{found.folder}: {count:,} {'problems' if count > 1 else 'problem'}, listed above"
@@ -108,16 +108,16 @@ def verify(function: Function, given: dict[str, object]) -> object:
     return found
 
 
-def report(function: Function, given: dict[str, object]) -> object:
+def report(function: Function, arguments: dict[str, object]) -> object:
     """Shows the report of a folder; also writes it as a browser page and as a dataset card."""
-    html, card = _page(given), given.pop("card", False)
-    verbose = bool(given.pop("verbose", False))
-    folder = str(given["table"])
+    html, card = _page(arguments), arguments.pop("card", False)
+    verbose = bool(arguments.pop("verbose", False))
+    folder = str(arguments["table"])
     if card:
         local_path("table", folder, "the folder that a card is written into")
-    found = function(**given)
+    found = function(**arguments)
     if html is not None and isinstance(found, fastpack.Report):
-        found.to_html(html, packed=folder, storage=given.get("storage"))  # type: ignore[arg-type]  # as parsed
+        found.to_html(html, packed=folder, storage=arguments.get("storage"))  # type: ignore[arg-type]  # as parsed
     if card:
         from fastpack.report.display.card import write_card  # noqa: PLC0415
 
@@ -154,28 +154,28 @@ def _shown(found: object, verbose: bool = False, following: str = "") -> object:
     return found
 
 
-def _page(given: dict[str, object]) -> str | None:
+def _page(arguments: dict[str, object]) -> str | None:
     """Takes the path of the browser page out of a command line. One that cannot be written is refused before the work."""
-    html = given.pop("html", None)
+    html = arguments.pop("html", None)
     return None if html is None else local_path("html", html, "the path of a file")
 
 
-def _with_recipe(given: dict[str, object]) -> dict[str, object]:
+def _with_recipe(arguments: dict[str, object]) -> dict[str, object]:
     """Merges the options of a command line over those of the config file or the folder that it names."""
     from fastpack.api.recipes import load_config, load_manifest  # noqa: PLC0415  few command lines name one
 
-    config, like = given.pop("config", None), given.pop("like", None)
+    config, like = arguments.pop("config", None), arguments.pop("like", None)
     options: dict[str, object] = {}
     if isinstance(like, str):
         options = load_manifest(like)
         unheld = options.pop("unheld", {})
         for name, kind in unheld.items() if isinstance(unheld, dict) else ():
-            if name not in given:
+            if name not in arguments:
                 message = f"was {kind} in `{like}`, which no manifest holds; pass it again"
                 raise OptionError(message, name)
     if isinstance(config, str):
         options |= load_config(config)
-    return options | with_values(given, options)
+    return options | with_values(arguments, options)
 
 
 def _share(text: str) -> float:
@@ -190,7 +190,7 @@ def _share(text: str) -> float:
     return share
 
 
-def _too_much_lost(scan: fastpack.ScanReport, most: float, said: str) -> LossError | None:
+def _too_much_lost(scan: fastpack.ScanReport, most: float, text: str) -> LossError | None:
     """The error of a scan whose rows would lose more than a share of its documents or tokens."""
     unread = sum(lost.documents for reason, lost in scan.lost.items() if reason not in _NO_LOSS)
     counted = scan.read.documents - sum(
@@ -202,7 +202,7 @@ def _too_much_lost(scan: fastpack.ScanReport, most: float, said: str) -> LossErr
         if max(shares) > most:
             message = (
                 f"rows of {fit.max_length:,} tokens lose {documents:,} of {counted:,} documents and "
-                f"{fit.lost_tokens:,} of {scan.read.tokens:,} tokens, more than --max-lost {said}"
+                f"{fit.lost_tokens:,} of {scan.read.tokens:,} tokens, more than --max-lost {text}"
             )
             return LossError(message, documents, fit.lost_tokens)
     return None

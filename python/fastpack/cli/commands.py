@@ -39,13 +39,13 @@ class Command(NamedTuple):
     act: Callable[[Function, dict[str, object]], object] | None = None
 
 
-_JSON: Final = Flag("--json", "print the numbers as JSON, and nothing else", on=True, beside=True)
+_JSON: Final = Flag("--json", "print the numbers as JSON, and nothing else", on=True, of_command=True)
 """The flag that every command has."""
 
-_HTML: Final = Flag("--html", "write a page for a browser too, one file", metavar="FILE", beside=True)
+_HTML: Final = Flag("--html", "write a page for a browser too, one file", metavar="FILE", of_command=True)
 """The flag of commands that can write a browser page."""
 
-_VERBOSE: Final = Flag("-v --verbose", "show the time of each stage too", on=True, beside=True)
+_VERBOSE: Final = Flag("-v --verbose", "show the time of each stage too", on=True, of_command=True)
 """The flag of commands that print a report."""
 
 _PATHS: Final = Flag(
@@ -53,7 +53,7 @@ _PATHS: Final = Flag(
     "files, folders, globs, brace lists; NAME=FILE where there are weights",
     nargs="*",
     metavar="FILE",
-    beside=True,
+    of_command=True,
 )
 """The positional files."""
 
@@ -67,17 +67,17 @@ _OWN: Final = Flag(
     "more files, as a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
     metavar="JSON",
     type="json_list_or_file",
-    beside=True,
+    of_command=True,
 )
 """Files with options of their own."""
 
 _RECIPES: Final = (
-    Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", beside=True),
+    Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", of_command=True),
     Flag(
         "--like",
         "a folder that was packed before: its options hold again, but for --output; flags win over them",
         metavar="DIR",
-        beside=True,
+        of_command=True,
     ),
 )
 """Flags that name a file or a folder from which further options are read."""
@@ -113,7 +113,7 @@ COMMANDS: Final = {
                 "--dry-run",
                 "say what would be done, where and how large, from a sample; write nothing",
                 on=True,
-                beside=True,
+                of_command=True,
             ),
             _HTML,
             _VERBOSE,
@@ -177,7 +177,7 @@ COMMANDS: Final = {
                 "--max-lost",
                 "exit with 3 if more of the documents or tokens would be lost",
                 metavar="SHARE",
-                beside=True,
+                of_command=True,
             ),
             _HTML,
             _JSON,
@@ -210,16 +210,18 @@ COMMANDS: Final = {
                 "--to",
                 "the address: unix:PATH, tcp://HOST:PORT on this machine, tls://HOST:PORT, or - for standard output",
                 metavar="ADDRESS",
-                beside=True,
+                of_command=True,
             ),
             Flag(
                 "--state",
                 "a file for the state after the last table that all ranks took; resumes from it if it is there",
                 metavar="FILE",
-                beside=True,
+                of_command=True,
             ),
-            Flag("--certificate", "the certificate to serve at tls://, as PEM", metavar="FILE", beside=True),
-            Flag("--key", "the key of the certificate, as PEM", metavar="FILE", beside=True),
+            Flag(
+                "--certificate", "the certificate to serve at tls://, as PEM", metavar="FILE", of_command=True
+            ),
+            Flag("--key", "the key of the certificate, as PEM", metavar="FILE", of_command=True),
             _JSON,
         ),
         function=lambda: fastpack.stream,
@@ -298,14 +300,14 @@ COMMANDS: Final = {
                 "-t --tokenizer",
                 "turns ids to text; if not given, the one that report.json in the folder names",
             ),
-            Flag("--ids", "show ids, not text", on=True, beside=True),
+            Flag("--ids", "show ids, not text", on=True, of_command=True),
             Flag("--fetch", "fetch the pictures of --html from web servers and stores", on=True),
             Flag(
                 "--color",
                 "when trained tokens are shown in colour instead of between « and »",
                 words="Color",
                 metavar="WHEN",
-                beside=True,
+                of_command=True,
                 default="auto",
             ),
             _HTML,
@@ -352,7 +354,10 @@ COMMANDS: Final = {
         flags=(
             Flag("table", "a folder that `fastpack pack` wrote", metavar="DIR"),
             Flag(
-                "--card", "write README.md, a dataset card of the hub, into the folder", on=True, beside=True
+                "--card",
+                "write README.md, a dataset card of the hub, into the folder",
+                on=True,
+                of_command=True,
             ),
             _HTML,
             _VERBOSE,

@@ -86,24 +86,26 @@ class Foreseen(NamedTuple):
         yield "", "a dry run: nothing was written"
 
 
-def foreseen(given: Mapping[str, object]) -> Foreseen:
+def foreseen(arguments: Mapping[str, object]) -> Foreseen:
     """Describes the job of `pack_dir` with these options. It checks all options, and writes nothing."""
-    native_options(given)
-    output = folder_of("output", given["output"], takes_urls=True)
-    native_output(given)
-    form = value_in(given, Format)
+    native_options(arguments)
+    output = folder_of("output", arguments["output"], takes_urls=True)
+    native_output(arguments)
+    form = value_in(arguments, Format)
     taken = {option.name for option in options_of("scan")}
-    known = {name: value for name, value in given.items() if name in taken}
+    known = {name: value for name, value in arguments.items() if name in taken}
     if isinstance(storage := known.get("storage"), Storage):
         known["storage"] = dataclasses.replace(storage, work_dir=None)
-    any_length = one_document_a_row(word_of(given.get("strategy"))) and given.get("max_length") is None
+    any_length = (
+        one_document_a_row(word_of(arguments.get("strategy"))) and arguments.get("max_length") is None
+    )
     if any_length:
         known["max_length"] = _LONGEST
     scan = fastpack.scan(**known, sample=_SAMPLE)  # type: ignore[arg-type]  # as `pack_dir` takes them
-    columns = cast("Sequence[str]", given.get("columns") or CAUSAL_COLUMNS)
+    columns = cast("Sequence[str]", arguments.get("columns") or CAUSAL_COLUMNS)
     tokens = (
         scan.fits[0].kept.tokens
-        if given.get("padding") is None
+        if arguments.get("padding") is None
         else scan.fits[0].rows * scan.fits[0].max_length
     )
     return Foreseen(
@@ -112,7 +114,7 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
         state=_state(Path(output)),
         bytes=bytes_of_rows(list(columns), form, tokens),
         format=form.name,
-        tokenizer=str(given.get("tokenizer") or "none; the records are ids"),
+        tokenizer=str(arguments.get("tokenizer") or "none; the records are ids"),
         any_length=any_length,
     )
 

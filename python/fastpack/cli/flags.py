@@ -19,9 +19,9 @@ from fastpack.options.value import (
     Value,
     fields_of,
     from_table,
-    given_of,
     is_kind,
     marked,
+    nondefault_fields,
     parts_of,
 )
 
@@ -49,7 +49,7 @@ def add_flags(
     """
     parameters = inspect.signature(function).parameters
     missing = {name: parameter.default for name, parameter in parameters.items()}
-    missing |= {flag.option: flag.default for flag in own if flag.beside}
+    missing |= {flag.option: flag.default for flag in own if flag.of_command}
     missing |= {
         flag.option: flag.default
         for flags in FLAGS.values()
@@ -84,8 +84,8 @@ def _add(
         parse = VALUES[flag.type] if flag.type else of_type(flag.parsed) if flag.parsed else None
         if parse and flag.secret:
             parse = unquoted(parse)
-        given = {"metavar": flag.metavar, "type": parse, "nargs": flag.nargs}
-        rest |= {name: value for name, value in given.items() if value is not None}
+        settings = {"metavar": flag.metavar, "type": parse, "nargs": flag.nargs}
+        rest |= {name: value for name, value in settings.items() if value is not None}
     if flag.spelling.startswith("-"):
         required = complete and (flag.required or default is inspect.Parameter.empty)
         rest |= {"dest": flag.option, "required": required}
@@ -172,33 +172,36 @@ def _first_sentence(text: str) -> str:
 
 
 def with_values(
-    given: Mapping[str, object], base: Mapping[str, object] | None = None, *, call: str = "pack_dir"
+    options: Mapping[str, object], base: Mapping[str, object] | None = None, *, call: str = "pack_dir"
 ) -> dict[str, object]:
     """Options with the flags of values put together: `objective` and `objective.probability` are one value.
 
     Where the word is not given, the value in `base` is changed, or else the default of the `call`.
     """
-    plain = {name: value for name, value in given.items() if "." not in name}
-    for name in dict.fromkeys(name.partition(".")[0] for name in given if "." in name):
+    plain = {name: value for name, value in options.items() if "." not in name}
+    for name in dict.fromkeys(name.partition(".")[0] for name in options if "." in name):
         inner = {
             option.partition(".")[2]: value
-            for option, value in given.items()
+            for option, value in options.items()
             if option.startswith(f"{name}.")
         }
-        word, before = given.get(name), (base or {}).get(name)
+        word, before = options.get(name), (base or {}).get(name)
         inner = _with_tables(inner, before)
         kinds = OPTIONS[name].kinds
         [first, *_] = kinds.values()
         if len(kinds) == 1 and (first.plain or first.kind == name):
             # The flag itself has no word, but the value that stands for a field.
             if word is None and isinstance(before, first):
-                inner = {**{it: getattr(before, it) for it in given_of(before)}, **inner}
+                inner = {**{it: getattr(before, it) for it in nondefault_fields(before)}, **inner}
             elif (value := before if word is None else word) is not None:
                 inner = {first.plain: value, **inner}
             plain[name] = from_table(name, inner, kinds)
             continue
         if isinstance(before, Value) and word in {None, before.kind}:
-            word, inner = before.kind, {**{it: getattr(before, it) for it in given_of(before)}, **inner}
+            word, inner = (
+                before.kind,
+                {**{it: getattr(before, it) for it in nondefault_fields(before)}, **inner},
+            )
         elif word is None and isinstance(before, str):
             word = before
         word = word or OPTIONS[name].in_call(call).default
@@ -208,17 +211,17 @@ def with_values(
 
 def _with_tables(fields: Mapping[str, object], before: object) -> dict[str, object]:
     """Fields of a value, of which `images` and `images.folder` are one table. Where `images` has no word, that of the value before stays."""
-    made = {name: value for name, value in fields.items() if "." not in name}
+    merged = {name: value for name, value in fields.items() if "." not in name}
     for holder in dict.fromkeys(name.partition(".")[0] for name in fields if "." in name):
         inner = {
             name.partition(".")[2]: value for name, value in fields.items() if name.startswith(f"{holder}.")
         }
-        word, value = made.get(holder), getattr(before, holder, None)
+        word, value = merged.get(holder), getattr(before, holder, None)
         if isinstance(value, Value) and word in {None, value.kind}:
-            inner = {**{it: getattr(value, it) for it in given_of(value)}, **inner}
+            inner = {**{it: getattr(value, it) for it in nondefault_fields(value)}, **inner}
         table = word if isinstance(word, Mapping) else {KIND: word} if word is not None else {}
-        made[holder] = {**table, **inner}
-    return made
+        merged[holder] = {**table, **inner}
+    return merged
 
 
 FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {

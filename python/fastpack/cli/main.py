@@ -41,18 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _terminate)
         if "_ARGCOMPLETE" in os.environ:
             _complete()
-        given = parse(sys.argv[1:] if arguments is None else arguments)
-        command = COMMANDS[str(given.pop("command"))]
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        command = COMMANDS[str(options.pop("command"))]
         flags = flags_of(command)
-        as_json = bool(given.pop("json", False))
+        as_json = bool(options.pop("json", False))
         function = command.function()
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            if "config" not in given and "like" not in given:
-                given = with_values(given, call=function.__name__)
-            if "sources" in given:
-                given = _with_sources(given)
-            shown = command.act(function, given) if command.act else function(**given)
+            if "config" not in options and "like" not in options:
+                options = with_values(options, call=function.__name__)
+            if "sources" in options:
+                options = _with_sources(options)
+            shown = command.act(function, options) if command.act else function(**options)
         if isinstance(shown, Failed):
             write(shown.shown, as_json=as_json)
             raise shown.error
@@ -68,10 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _OK
 
 
-def _with_sources(given: dict[str, object]) -> dict[str, object]:
+def _with_sources(options: dict[str, object]) -> dict[str, object]:
     """The options with files that have options of their own behind the others."""
-    others = {name: value for name, value in given.items() if name not in {"sources", "paths", "files"}}
-    listed = [given.get(name) for name in ("paths", "files", "sources")]
+    others = {name: value for name, value in options.items() if name not in {"sources", "paths", "files"}}
+    listed = [options.get(name) for name in ("paths", "files", "sources")]
     return {**others, "files": [file for files in listed if isinstance(files, list) for file in files]}
 
 

@@ -24,10 +24,10 @@ def in_flags(failed: BaseException, flags: Iterable[Flag]) -> str:
         name = flag.names[-1] if flag else failed.option
         return one_line(f"invalid option `{name}`: {spelled(failed.reason, by_option.values())}")
     if isinstance(failed, OSError) and failed.strerror:
-        said = spelled(failed.strerror, by_option.values())
-        return one_line(f"{failed.filename}: {said}" if failed.filename else said)
-    said = failed.args[0] if failed.args and isinstance(failed.args[0], Message) else str(failed)
-    return one_line(spelled(said, by_option.values()))
+        message = spelled(failed.strerror, by_option.values())
+        return one_line(f"{failed.filename}: {message}" if failed.filename else message)
+    message = failed.args[0] if failed.args and isinstance(failed.args[0], Message) else str(failed)
+    return one_line(spelled(message, by_option.values()))
 
 
 def spelled(message: str, flags: Iterable[Flag]) -> str:

@@ -9,7 +9,7 @@ from fastpack._fastpack import one_line
 from fastpack.arguments.functions import typed_place
 from fastpack.cli.flags import FLAGS
 from fastpack.options import OPTIONS
-from fastpack.options.value import Value, given_of
+from fastpack.options.value import Value, nondefault_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,13 +45,13 @@ _YES_NO: Final = {True: "yes", False: "no"}
 """The spelling of truths in flags that take words."""
 
 
-def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
+def after_scan(arguments: Mapping[str, object], scan: ScanReport) -> str:
     """The command that packs the scanned files, into the shortest rows that lose nothing; empty if it is not known.
 
     It skips bad records if there are any: a scan counts them, and packing would stop at the first.
     """
     fits = sorted(scan.fits, key=lambda fit: (fit.lost_tokens, fit.max_length))
-    files = given.get("files")
+    files = arguments.get("files")
     if (
         not scan.documents
         or not fits
@@ -60,11 +60,11 @@ def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
     ):
         return ""
     words = ["fastpack", "pack", *files, "-o", _OUTPUT]
-    if isinstance(given.get("tokenizer"), str):
-        words += ["-t", str(given["tokenizer"])]
+    if isinstance(arguments.get("tokenizer"), str):
+        words += ["-t", str(arguments["tokenizer"])]
     words += ["-m", str(fits[0].max_length)]
     flags = {flag.option: flag for group in FLAGS.values() for flag in group}
-    for name, value in _plain(given):
+    for name, value in _plain(arguments):
         if name in _HANDLED:
             continue
         flag = flags.get(name)
@@ -84,21 +84,21 @@ def after_scan(given: Mapping[str, object], scan: ScanReport) -> str:
     return _copied(words)
 
 
-def _plain(given: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+def _plain(arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The options of a call, each field of a value as the flag that gives it."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         if not isinstance(value, Value):
             yield name, value
             continue
         if len(OPTIONS[name].kinds) > 1:
             yield name, value.kind
-        for field in given_of(value):
+        for field in nondefault_fields(value):
             yield name if field == value.plain else f"{name}.{field}", getattr(value, field)
 
 
-def after_pack(given: Mapping[str, object]) -> str:
+def after_pack(arguments: Mapping[str, object]) -> str:
     """The command that shows a row of the folder that was packed."""
-    return _copied(["fastpack", "inspect", str(given["output"]), "--row", "0"])
+    return _copied(["fastpack", "inspect", str(arguments["output"]), "--row", "0"])
 
 
 def _copied(words: Sequence[str]) -> str:

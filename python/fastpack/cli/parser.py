@@ -107,20 +107,20 @@ def parser(*, complete: bool = True, topic: str | None = None) -> argparse.Argum
 
 def parse(arguments: Sequence[str]) -> dict[str, object]:
     """Parses a command line into the command, its options, and `fallback` if no command was named."""
-    given = list(arguments)
-    fallback = bool(given) and given[0].startswith("-") and given[0] not in _OWN
+    words = list(arguments)
+    fallback = bool(words) and words[0].startswith("-") and words[0] not in _OWN
     if fallback:
-        given = ["pack", *given]
-    complete = not fallback and not any(it.partition("=")[0] in _RECIPES for it in given)
-    given, topic = _without_topic(given)
+        words = ["pack", *words]
+    complete = not fallback and not any(it.partition("=")[0] in _RECIPES for it in words)
+    words, topic = _without_topic(words)
     top = parser(complete=complete, topic=topic)
     trainer = None
-    if given[:1] == ["stream"] and "--" in given:
-        at = given.index("--")
-        given, trainer = given[:at], given[at + 1 :]
-    _refuse_unknown_command(top, given)
-    _refuse_unknown_flag(top, given)
-    found, rest = top.parse_known_args(given)
+    if words[:1] == ["stream"] and "--" in words:
+        at = words.index("--")
+        words, trainer = words[:at], words[at + 1 :]
+    _refuse_unknown_command(top, words)
+    _refuse_unknown_flag(top, words)
+    found, rest = top.parse_known_args(words)
     values: dict[str, object] = vars(found)
     if rest:
         _take_or_refuse(top, values, rest)
@@ -131,21 +131,21 @@ def parse(arguments: Sequence[str]) -> dict[str, object]:
     return {**values, "fallback": True} if fallback else values
 
 
-def _without_topic(given: list[str]) -> tuple[list[str], str | None]:
+def _without_topic(words: list[str]) -> tuple[list[str], str | None]:
     """A command line without the topic of `--help TOPIC`, and the topic."""
-    at = next((at for at, typed in enumerate(given) if typed in {"-h", "--help"}), len(given))
-    if given[at + 1 : at + 2] and given[at + 1] in {ALL, *TOPICS}:
-        return [*given[: at + 1], *given[at + 2 :]], given[at + 1]
-    return given, None
+    at = next((at for at, typed in enumerate(words) if typed in {"-h", "--help"}), len(words))
+    if words[at + 1 : at + 2] and words[at + 1] in {ALL, *TOPICS}:
+        return [*words[: at + 1], *words[at + 2 :]], words[at + 1]
+    return words, None
 
 
 _OWN: Final = frozenset({"-h", "--help", "-V", "--version"})
 """Flags that are allowed without a command."""
 
 
-def _refuse_unknown_command(top: argparse.ArgumentParser, given: Sequence[str]) -> None:
+def _refuse_unknown_command(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """Refuses an unknown command, and suggests the nearest one."""
-    named = next(iter(given), "")
+    named = next(iter(words), "")
     if not named or named.startswith("-") or named in COMMANDS:
         return
     meant = FOREIGN_COMMANDS.get(named.lower()) or nearest(named.lower(), COMMANDS)
@@ -158,19 +158,19 @@ def _refuse_unknown_command(top: argparse.ArgumentParser, given: Sequence[str]) 
     top.error(hint)
 
 
-def _refuse_unknown_flag(top: argparse.ArgumentParser, given: Sequence[str]) -> None:
+def _refuse_unknown_flag(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """Refuses an unknown flag, and suggests the nearest one, before missing arguments are reported."""
-    command = COMMANDS.get(next(iter(given), ""))
+    command = COMMANDS.get(next(iter(words), ""))
     if command is None:
         return
     known = {"--help", *(name for flag in flags_of(command) for name in flag.names)}
-    for typed in given[1:]:
+    for typed in words[1:]:
         name = typed.partition("=")[0]
         if name == "--":
             return
         if name.startswith("--") and name not in known and name.replace("--no-", "--", 1) not in known:
-            top.prog = f"fastpack {given[0]}"
-            top.error(f"`{name}` is no flag of `{given[0]}`{_meant(name, command)}")
+            top.prog = f"fastpack {words[0]}"
+            top.error(f"`{name}` is no flag of `{words[0]}`{_meant(name, command)}")
 
 
 def _take_or_refuse(top: argparse.ArgumentParser, values: dict[str, object], rest: Sequence[str]) -> None:

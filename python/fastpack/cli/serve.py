@@ -25,18 +25,18 @@ _LONGEST_FOLDER: Final = 64
 """The most bytes of the path of a folder in which a folder with a socket is made."""
 
 
-def index(function: Function, given: dict[str, object]) -> object:
+def index(function: Function, parsed: dict[str, object]) -> object:
     """Counts the rows of each lane, and keeps their number."""
-    opened: PackStream = function(**with_named_sources(given))  # type: ignore[assignment]  # fastpack.stream
+    opened: PackStream = function(**with_named_sources(parsed))  # type: ignore[assignment]  # fastpack.stream
     size = opened.index()
     return {"rows": size.rows, "tokens": size.tokens, "steps": size.steps}
 
 
-def stream(function: Function, given: dict[str, object]) -> object:
+def stream(function: Function, parsed: dict[str, object]) -> object:
     """Serves a stream until its ranks have had all tables, or its trainer ends."""
-    to, trainer = given.pop("to", None), given.pop("trainer", None)
-    files = {name: given.pop(name, None) for name in ("state", "certificate", "key")}
-    options = with_named_sources(given)
+    to, trainer = parsed.pop("to", None), parsed.pop("trainer", None)
+    files = {name: parsed.pop(name, None) for name in ("state", "certificate", "key")}
+    options = with_named_sources(parsed)
     if to == "-" and trainer is None and set(files.values()) == {None}:
         _write(function(**options))  # type: ignore[arg-type]  # fastpack.stream
         return None
@@ -50,8 +50,8 @@ def stream(function: Function, given: dict[str, object]) -> object:
 
     # The arguments with their defaults, as the function was given them.
     arguments = function(**options).arguments()  # type: ignore[attr-defined]  # fastpack.stream
-    with contextlib.ExitStack() as made:
-        address = to if isinstance(to, str) else f"unix:{_short_folder(made)}/stream"
+    with contextlib.ExitStack() as stack:
+        address = to if isinstance(to, str) else f"unix:{_short_folder(stack)}/stream"
         named = {name: path for name, path in files.items() if isinstance(path, str)}
         with StreamServer(arguments, address, **named) as server:
             if isinstance(trainer, list):
@@ -65,11 +65,11 @@ def stream(function: Function, given: dict[str, object]) -> object:
     return None
 
 
-def _short_folder(made: contextlib.ExitStack) -> str:
+def _short_folder(stack: contextlib.ExitStack) -> str:
     """A folder for a socket, whose path must be short, which that of temporary files may not be."""
     usual = tempfile.gettempdir()
     above = None if len(os.fsencode(usual)) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108  `mkdtemp` makes a folder in it
-    return made.enter_context(tempfile.TemporaryDirectory(prefix="fastpack-", dir=above))
+    return stack.enter_context(tempfile.TemporaryDirectory(prefix="fastpack-", dir=above))
 
 
 def _write(tables: PackStream) -> None:

@@ -7,11 +7,11 @@ from fastpack.errors import OptionError
 __all__ = ["with_named_sources"]
 
 
-def with_named_sources(given: dict[str, object]) -> dict[str, object]:
+def with_named_sources(arguments: dict[str, object]) -> dict[str, object]:
     """The options, with `NAME=FILE` arguments as named sources if there are weights."""
-    files = given.get("files")
-    if given.get("weights") is None or not isinstance(files, list):
-        return given
+    files = arguments.get("files")
+    if arguments.get("weights") is None or not isinstance(files, list):
+        return arguments
     named: dict[str, list[str]] = {}
     for file in files:
         name, equals, path = str(file).partition("=")
@@ -19,4 +19,4 @@ def with_named_sources(given: dict[str, object]) -> dict[str, object]:
             reason = f"must be NAME=FILE where there are weights, not `{file}`"
             raise OptionError(reason, "files")
         named.setdefault(name, []).append(path)
-    return given | {"files": named}
+    return arguments | {"files": named}

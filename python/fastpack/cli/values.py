@@ -221,8 +221,8 @@ def token_count(text: str) -> int:
 VALUES: Final[dict[str, Callable[[str], object]]] = {
     "int": int,
     **{
-        made.__name__: made
-        for made in (
+        parser.__name__: parser
+        for parser in (
             auto_yes_no,
             comma_list,
             count_or_list,

@@ -91,9 +91,9 @@ def export(
             raise FastpackError(message)
     # Written under temporary names first, so that a failure leaves no partial files.
     with about(base, f"cannot be written as {format}"), ExitStack() as stack:
-        beside = [stack.enter_context(Temporary(path)) for path in paths]
-        write(table, [part.path for part in beside])
-        for part in beside:
+        parts = [stack.enter_context(Temporary(path)) for path in paths]
+        write(table, [part.path for part in parts])
+        for part in parts:
             part.place()
     return paths
 
@@ -134,15 +134,15 @@ def _megatron_bridge(table: pa.Table, paths: list[Path]) -> None:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    ids, begins = _values(table, "input_ids")
+    ids, row_offsets = _values(table, "input_ids")
     labels, _ = _values(table, "labels")
     lengths, rows = _values(table, "seq_lengths")
     starts = lengths.cumsum(dtype=np.int64) - lengths
     row_of = np.repeat(np.arange(table.num_rows), np.diff(rows))
     columns = {
-        "input_ids": (ids.astype(np.int32), begins),
-        "loss_mask": ((labels != NOT_TRAINED).astype(np.int8), begins),
-        "seq_start_id": ((starts - begins[row_of]).astype(np.int32), rows),
+        "input_ids": (ids.astype(np.int32), row_offsets),
+        "loss_mask": ((labels != NOT_TRAINED).astype(np.int8), row_offsets),
+        "seq_start_id": ((starts - row_offsets[row_of]).astype(np.int32), rows),
     }
     lists = {
         name: pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values))
@@ -154,14 +154,14 @@ def _megatron_bridge(table: pa.Table, paths: list[Path]) -> None:
 def _numpy(table: pa.Table, paths: list[Path]) -> None:
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
 
-    ids, begins = _values(table, "input_ids")
+    ids, row_offsets = _values(table, "input_ids")
     lengths, rows = _values(table, "seq_lengths")
     with paths[0].open("wb") as file:
         np.savez(
             file,
             input_ids=ids,
             labels=_values(table, "labels")[0],
-            row_offsets=begins,
+            row_offsets=row_offsets,
             seq_lengths=lengths,
             seq_offsets=rows,
         )

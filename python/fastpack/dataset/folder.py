@@ -395,8 +395,8 @@ def shown_columns(schema: pa.Schema) -> list[str] | None:
     """The full-layout columns of rows in the compact layout; `None` for rows in the full layout."""
     from fastpack import _fastpack  # noqa: PLC0415  importing fastpack is to cost nothing
 
-    said = (schema.metadata or {}).get(_fastpack.COMPACT_KEY.encode())
-    return _fastpack.shown_columns(schema.names, said)
+    recorded = (schema.metadata or {}).get(_fastpack.COMPACT_KEY.encode())
+    return _fastpack.shown_columns(schema.names, recorded)
 
 
 def with_columns(table: pa.Table, columns: Sequence[str]) -> pa.Table:

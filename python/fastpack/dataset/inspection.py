@@ -447,13 +447,13 @@ def _named(label: int | bool | tuple[float, ...] | None, classes: tuple[str, ...
             yield classes[number]
 
 
-def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) -> Pretrained | None:
+def _tokenizer_of(found: _Found, tokenizer: TokenizerArgument | Tokenizer | None) -> Pretrained | None:
     """The tokenizer given, or the one that the report names; `None` if there is neither."""
     from fastpack.tokenizer.arguments import recorded_tokenizer  # noqa: PLC0415  loads more than tables of ids need
     from fastpack.tokenizer.tokenizer import pretrained  # noqa: PLC0415  likewise
 
-    if given is not None:
-        loaded = pretrained(given, revision=None, token=None)
+    if tokenizer is not None:
+        loaded = pretrained(tokenizer, revision=None, token=None)
         if found.fingerprint and loaded.fingerprint != found.fingerprint:
             named = f"; report.json names `{found.tokenizer}`" if found.tokenizer else ""
             message = f"by the manifest, the rows of `{found.where}` were packed with another{named}"

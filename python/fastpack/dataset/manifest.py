@@ -25,10 +25,10 @@ __all__ = [
     "REPORT",
     "TOKENS",
     "change_of",
-    "files_beside",
     "is_of_fastpack",
     "json_of",
     "manifest_of",
+    "non_shard_files",
     "report_of",
 ]
 
@@ -90,13 +90,13 @@ def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
     text = files.content(MANIFEST)
     if text is None:
         return {}
-    begins, is_whole = text.startswith(_BEGIN), is_sealed(text)
+    starts_as_ours, is_whole = text.startswith(_BEGIN), is_sealed(text)
     decoded = _decoded(path, text)
     # It names every input, so memory holds its text once.
     del text
     manifest = _object(path, decoded)
     del decoded
-    if not (begins or is_of_fastpack(manifest)):
+    if not (starts_as_ours or is_of_fastpack(manifest)):
         return manifest
     if not is_whole:
         message = f"{path} has changed since fastpack wrote it; pack again, or get the folder again from where it comes"
@@ -108,7 +108,7 @@ def manifest_of(files: PackedFiles) -> dict[str, JsonValue]:
             f"{MANIFEST_VERSION}; pack again, or use that version"
         )
         raise FastpackError(message)
-    listed = [*_names(path, manifest), *(file.name for file in files_beside(manifest))]
+    listed = [*_names(path, manifest), *(file.name for file in non_shard_files(manifest))]
     for name in listed:
         if len(name.encode(errors="surrogatepass")) > _LONGEST_NAME:
             message = f"{path} names {shown(name)}, which is too long for a file; get the folder again from where it comes"
@@ -124,7 +124,7 @@ def is_of_fastpack(manifest: Mapping[str, JsonValue]) -> bool:
     return isinstance(job, dict) and isinstance(files, list) and "fastpack" in job
 
 
-def files_beside(manifest: Mapping[str, JsonValue]) -> Iterator[ListedFile]:
+def non_shard_files(manifest: Mapping[str, JsonValue]) -> Iterator[ListedFile]:
     """The files that a manifest lists beside the shards: the report, kept tokens, and descriptions of the shards for others."""
     listed = manifest.get("beside")
     for entry in listed if isinstance(listed, list) else []:
@@ -144,7 +144,7 @@ def report_of(files: PackedFiles) -> bytes | None:
     text = files.content(REPORT)
     if text is None:
         return None
-    for file in files_beside(manifest_of(files)):
+    for file in non_shard_files(manifest_of(files)):
         change = _difference(file, len(text), lambda: hash_of(text)) if file.name == REPORT else None
         if change:
             message = f"{files.shown(REPORT)}: {change}; pack again"

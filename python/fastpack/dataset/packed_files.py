@@ -72,8 +72,8 @@ class Access(NamedTuple):
         cls, call: str, storage: Mapping[str, str] | Storage | None, cache_dir: StrPath | None = None
     ) -> Access:
         """The access of the function `call`, from its arguments."""
-        made = storage_of(storage, call)
-        return cls(made.options, made.filesystem, made.block_cache, cache_dir)
+        checked = storage_of(storage, call)
+        return cls(checked.options, checked.filesystem, checked.block_cache, cache_dir)
 
 
 class HeldFile(Protocol):

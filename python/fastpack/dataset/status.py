@@ -120,11 +120,11 @@ def status(folder: StrPath, *, storage: Mapping[str, str] | Storage | None = Non
     if is_url(name):
         native = choose_storage((), Storage(options))
         if name.lower().startswith(_READ_ONLY):
-            return _told(RemoteFiles(name, Access(options)).status())
-    return _told(_fastpack.status(name, native))
+            return _parse_status(RemoteFiles(name, Access(options)).status())
+    return _parse_status(_fastpack.status(name, native))
 
 
-def _told(text: str) -> JobStatus:
+def _parse_status(text: str) -> JobStatus:
     found = json.loads(text)
     steps = tuple(GroupCount(**step) for step in found.pop("steps"))
     return JobStatus(**{**found, "steps": steps, "failed": dict(found["failed"])})

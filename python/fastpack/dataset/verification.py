@@ -19,7 +19,7 @@ from fastpack.arguments.counted import counted
 from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder, column_differences, table_of
-from fastpack.dataset.manifest import MANIFEST, NOT_THERE, change_of, files_beside, report_of
+from fastpack.dataset.manifest import MANIFEST, NOT_THERE, change_of, non_shard_files, report_of
 from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.dataset.pictures.references import references_of
@@ -194,13 +194,13 @@ def verify(
         checked = _Checked(packed, files)
         for shard in packed.shards:
             checked.look_at(shard)
-        for file in files_beside(packed.manifest):
+        for file in non_shard_files(packed.manifest):
             checked.compare(file)
         rows = packed.manifest.get("files")
         if isinstance(rows, list) and not checked.problems and sample > 0:
             functions = {"filter": filter, "map": map}
-            given = {name: function for name, function in functions.items() if function is not None}
-            checked.make_again(tokenizer, sample, given, storage)
+            passed = {name: function for name, function in functions.items() if function is not None}
+            checked.make_again(tokenizer, sample, passed, storage)
         return checked.verification()
 
 
@@ -303,8 +303,8 @@ class _Checked:
             self._add(self._packed.files.shown(file.name), change)
         return change != NOT_THERE
 
-    def _add(self, named: str, said: str) -> None:
-        self.problems.append(said if named in said else f"{named}: {said}")
+    def _add(self, named: str, problem: str) -> None:
+        self.problems.append(problem if named in problem else f"{named}: {problem}")
 
     @property
     def _is_labelled(self) -> bool:
@@ -339,13 +339,13 @@ class _Checked:
             # A manifest holds such a name as it is shown.
             del inputs[path]
             self._notes.append(f"the input {path}, whose name is no UTF-8")
-        said = {
+        changes = {
             path: _input_changed(path, recorded if isinstance(recorded, dict) else {})
             for path, recorded in inputs.items()
         }
-        self.problems += [problem for problem in said.values() if problem]
-        unchanged = [path for path, problem in said.items() if not problem]
-        reason = _cannot_be_made_again(self._packed, functions)
+        self.problems += [problem for problem in changes.values() if problem]
+        unchanged = [path for path, problem in changes.items() if not problem]
+        reason = _reason_against_repacking(self._packed, functions)
         if self._shows_remote:
             reason = "all documents of the inputs, as some show pictures in remote storage: pass pictures=True to fetch them"
         if reason or not unchanged:
@@ -468,12 +468,12 @@ def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
     return [source for source in listed if isinstance(source, dict)] if isinstance(listed, list) else []
 
 
-def _cannot_be_made_again(packed: Folder, given: Mapping[str, object]) -> str | None:
+def _reason_against_repacking(packed: Folder, functions: Mapping[str, object]) -> str | None:
     """The reason why documents cannot be packed again from the manifest; `None` if they can."""
     options = packed.options
     if not _inputs_of(packed) or "max_length" not in options:
         return "the rows were packed from memory, which the manifest records no inputs of"
-    if differing := _differing_functions(packed, given):
+    if differing := _differing_functions(packed, functions):
         return f"all documents of the inputs, as they went through {differing}"
     objective = options.get("objective")
     if isinstance(objective, dict) and objective.get("kind") != "causal":
@@ -485,12 +485,12 @@ def _cannot_be_made_again(packed: Folder, given: Mapping[str, object]) -> str | 
     return None
 
 
-def _differing_functions(packed: Folder, given: Mapping[str, object]) -> str | None:
+def _differing_functions(packed: Folder, functions: Mapping[str, object]) -> str | None:
     """The functions of a folder that are not given, or those given that it has not, in words; `None` if they agree."""
     used = _functions_of(packed)
-    if missing := [f"`{name}`" for name in used if name not in given]:
+    if missing := [f"`{name}`" for name in used if name not in functions]:
         return f"{' and '.join(missing)}, which a manifest only names: pass the same again"
-    unused = next((name for name in given if name not in used), None)
+    unused = next((name for name in functions if name not in used), None)
     return unused and f"no `{unused}`, which is given here"
 
 
@@ -503,13 +503,15 @@ def _other_parts(packed: Folder, again: Folder) -> str | None:
 
 def _functions_of(packed: Folder) -> list[str]:
     """The functions that a folder was packed with."""
-    told = str(packed.of_job("made_by").get("transform") or "")
+    transform = str(packed.of_job("made_by").get("transform") or "")
     recipe = packed.manifest.get("recipe")
     listed = recipe if isinstance(recipe, dict) else {}
     unheld = listed.get("unheld")
     recorded = [*listed, *(unheld if isinstance(unheld, dict) else {})]
     return [
-        name for name in _FUNCTIONS if name in recorded or re.search(rf"(?:^| ){name} (?:named|has) ", told)
+        name
+        for name in _FUNCTIONS
+        if name in recorded or re.search(rf"(?:^| ){name} (?:named|has) ", transform)
     ]
 
 
@@ -549,14 +551,16 @@ def _packed_again(
         number = entry.get("source") if isinstance(entry, dict) else None
         source = listed[number] if isinstance(number, int) else {}
         reading = source.get("reading")
-        given = {
+        settings = {
             name: value
             for name, value in (reading.items() if isinstance(reading, dict) else ())
             if name in {"shape", "fields", "separator"} and value
         }
-        given |= _prompt_of(recipe, number)
+        settings |= _prompt_of(recipe, number)
         most = source.get("limit")
-        sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
+        sources.append(
+            {"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **settings}
+        )
     columns = ["input_ids", "seq_lengths", *(["labels"] if is_labelled else [])]
     now = packed.manifest.get("now")
     rendering = value_in(recipe, ChatTemplate)

@@ -72,15 +72,15 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
 
     # Raises an error for shards that cannot be read, or have other columns.
     stored = packed.read_stored(shards[0].split)
-    made = []
+    parts = []
     for shard in shards:
         path = packed.path / shard.name
         if path.suffix == ".arrow":
             with about(path, "cannot be read by datasets", "pack again"):
-                made.append(datasets.Dataset.from_file(str(path)))
+                parts.append(datasets.Dataset.from_file(str(path)))
         else:
-            made.append(datasets.Dataset(stored_table_of(path)))
-    whole = datasets.concatenate_datasets(made)
+            parts.append(datasets.Dataset(stored_table_of(path)))
+    whole = datasets.concatenate_datasets(parts)
     info = PackedInfo(description=f"{SOURCE}{packed.path.absolute()}", features=whole.features)
     rows = datasets.Dataset(whole.data, info=info, split=whole.split)
     shown = shown_columns(stored.schema)
@@ -113,5 +113,8 @@ class _Expansion:
                 )
                 raise BatchError(message)
         stored = pa.table({name: batch[name] for name in self._stored.names}, schema=self._stored)
-        made: dict[str, list[object]] = expanded(with_columns(stored, self._shown)).to_pydict()
-        return {**made, **{name: values for name, values in batch.items() if name not in self._stored.names}}
+        columns: dict[str, list[object]] = expanded(with_columns(stored, self._shown)).to_pydict()
+        return {
+            **columns,
+            **{name: values for name, values in batch.items() if name not in self._stored.names},
+        }

@@ -111,7 +111,7 @@ def _best_fit(table: pa.Table, seq_length: int, *, split: bool) -> pa.Table:
 
     lists, lengths = _checked(table)
     kept = np.flatnonzero(lengths > 0)
-    begins = np.cumsum(lengths) - lengths
+    document_starts = np.cumsum(lengths) - lengths
     overlong: Literal["split", "truncate"] = "split" if split else "truncate"
     found = plan(lengths[kept], max_length=seq_length, strategy="best_fit", overlong=overlong, order="input")
     documents, starts, sizes = (
@@ -130,7 +130,7 @@ def _best_fit(table: pa.Table, seq_length: int, *, split: bool) -> pa.Table:
     documents, starts, sizes = documents[order], starts[order], sizes[order]
     pieces = np.diff(found.offsets)[np.argsort(first)]
     ends = np.cumsum(sizes)
-    tokens = np.repeat(begins[documents] + starts - (ends - sizes), sizes) + np.arange(
+    tokens = np.repeat(document_starts[documents] + starts - (ends - sizes), sizes) + np.arange(
         ends[-1] if len(ends) else 0
     )
     row_ends = np.concatenate([[0], np.cumsum(pieces)])
@@ -207,7 +207,9 @@ def _relisted(
     if tokens is not None:
         values = values.take(tokens)
     if isinstance(column, pa.ListArray):
-        made: pa.Array[pa.Scalar[pa.DataType]] = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
+        divided: pa.Array[pa.Scalar[pa.DataType]] = pa.ListArray.from_arrays(
+            pa.array(ends, pa.int32()), values
+        )
     else:
-        made = pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values)
-    return made.cast(column.type)
+        divided = pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values)
+    return divided.cast(column.type)

@@ -33,7 +33,11 @@ def folders_of(dataset: object) -> list[Folder]:
 
 def folders_named(description: str) -> list[Folder]:
     """The folders that a description names: one, or several where `datasets` joined those of concatenated rows."""
-    paths = [said.removeprefix(SOURCE) for said in description.split("\n\n") if said.startswith(SOURCE)]
+    paths = [
+        paragraph.removeprefix(SOURCE)
+        for paragraph in description.split("\n\n")
+        if paragraph.startswith(SOURCE)
+    ]
     return [Folder(path) for path in paths if Path(path).is_dir()]
 
 
@@ -95,11 +99,11 @@ def refuse_unfit_trainer(description: str) -> None:
     for innermost in (sys._getframe(1), _main_frame()):  # noqa: SLF001  a documented function of CPython
         frame: FrameType | None = innermost
         while frame is not None:
-            given = frame.f_locals if frame.f_code.co_name == "__init__" else {}
-            trainer, args = given.get("self"), given.get("args")
+            variables = frame.f_locals if frame.f_code.co_name == "__init__" else {}
+            trainer, args = variables.get("self"), variables.get("args")
             if trainer is not None and hasattr(args, "padding_free") and hasattr(args, "packing"):
                 if description not in _CHECKED.setdefault(trainer, set()):
-                    check_settings(args, given.get("data_collator"), folders_named(description))
+                    check_settings(args, variables.get("data_collator"), folders_named(description))
                     _CHECKED[trainer].add(description)
                 return
             frame = frame.f_back

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["listing_options"]
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 WIDTH: Final = 110
 """Characters of a line of help, as in the source."""
 
 
-def listing_options(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
+def listing_options(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Puts the options of a function into the `Args` of its docstring, in the order of its signature.
 
     Without a docstring, as `python -OO` has it, nothing is added.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTION", "Function", "OfRecords", "check_fingerprint", "function_of"]
 
-Made = TypeVar("Made")
+Returned = TypeVar("Returned")
 
 Per = Literal["batch", "record"]
 
@@ -37,7 +37,7 @@ _MOST_PROCESSES: Final = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class Function(Value, Generic[Made]):  # type: ignore[explicit-any]  # the dataclass adds it
+class Function(Value, Generic[Returned]):  # type: ignore[explicit-any]  # the dataclass adds it
     """A function for `filter`, `map` or the objective `Custom`; `filter=good` is `filter=Function(good)`.
 
     Args:
@@ -67,7 +67,7 @@ class Function(Value, Generic[Made]):  # type: ignore[explicit-any]  # the datac
     kind: ClassVar[str] = "function"
     plain: ClassVar[str] = "function"
 
-    function: Callable[..., Made]  # type: ignore[explicit-any]  # of a batch or of a record
+    function: Callable[..., Returned]  # type: ignore[explicit-any]  # of a batch or of a record
     _: dataclasses.KW_ONLY
     fingerprint: str | None = None
     per: Per = "batch"
@@ -114,10 +114,10 @@ def function_of(option: str, value: object) -> Function[object] | None:
     return Function(value)
 
 
-class OfRecords(Generic[Made]):
+class OfRecords(Generic[Returned]):
     """A function of one record as one of batches."""
 
-    def __init__(self, function: Function[Made]) -> None:
+    def __init__(self, function: Function[Returned]) -> None:
         """Starts no process yet."""
         self.function = function.function
         self.processes = function.processes
@@ -149,27 +149,27 @@ class OfRecords(Generic[Made]):
         """The rows that the function makes; a column of which it changes no value stays as it is."""
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
-        made = [_checked(option, it) for it in self._results(rows.to_pylist())]
+        results = [_checked(option, it) for it in self._results(rows.to_pylist())]
         # The function may have changed the records that it was given.
-        given = rows.to_pylist()
+        originals = rows.to_pylist()
         columns: dict[str, pa.Array[pa.Scalar[pa.DataType]]] = {}
-        for name in dict.fromkeys(chain(rows.schema.names, *made)):
-            if made and not any(name in record for record in made):
+        for name in dict.fromkeys(chain(rows.schema.names, *results)):
+            if results and not any(name in record for record in results):
                 continue
             known = name in rows.schema.names
             if known and all(
-                name in new and new[name] == old[name] for old, new in zip(given, made, strict=True)
+                name in new and new[name] == old[name] for old, new in zip(originals, results, strict=True)
             ):
                 columns[name] = rows.column(name)
                 continue
-            values: list[Any] = [record.get(name) for record in made]  # type: ignore[explicit-any]  # of any column
+            values: list[Any] = [record.get(name) for record in results]  # type: ignore[explicit-any]  # of any column
             try:
                 columns[name] = pa.array(values, type=rows.schema.field(name).type if known else None)
             except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
                 columns[name] = pa.array(values)
         return pa.RecordBatch.from_pydict(columns)
 
-    def _results(self, records: list[Record]) -> Iterator[Made]:
+    def _results(self, records: list[Record]) -> Iterator[Returned]:
         if not self.processes:
             return map(self.function, records)
         if self._pool is None:
@@ -185,17 +185,17 @@ class OfRecords(Generic[Made]):
         return chain.from_iterable(it.result() for it in waiting)
 
 
-def _checked(option: str, made: object) -> Record:
+def _checked(option: str, result: object) -> Record:
     """A record that a function made, which must be a dict."""
-    if not isinstance(made, dict):
-        message = f"must return a dict for each record, not a `{type(made).__qualname__}`"
+    if not isinstance(result, dict):
+        message = f"must return a dict for each record, not a `{type(result).__qualname__}`"
         raise OptionTypeError(message, option)
-    return made
+    return result
 
 
 _NUMPY_BOOLS = {"<class 'numpy.bool'>", "<class 'numpy.bool_'>"}
 """Booleans of NumPy, which are none of Python; it need not be imported."""
 
 
-def _results_of(function: Callable[[Record], Made], records: list[Record]) -> list[Made]:
+def _results_of(function: Callable[[Record], Returned], records: list[Record]) -> list[Returned]:
     return [function(record) for record in records]

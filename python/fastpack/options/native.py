@@ -80,81 +80,81 @@ _PROCESSOR: Final = "processor"
 """The key of the processor that the parts of a call share."""
 
 
-def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
+def _taken(group: str, arguments: Mapping[str, object]) -> SimpleNamespace:
     """The options of one group, with the values of the caller or the defaults."""
-    return SimpleNamespace(**{option.name: option.value_in(given) for option in group_of(group)})
+    return SimpleNamespace(**{option.name: option.value_in(arguments) for option in group_of(group)})
 
 
-def value_in(given: Mapping[str, object], kind: type[V]) -> V:
+def value_in(arguments: Mapping[str, object], kind: type[V]) -> V:
     """The value that a call has for the option whose only values are of this kind."""
-    value = OPTIONS[kind.option].value_in(given)
+    value = OPTIONS[kind.option].value_in(arguments)
     assert isinstance(value, kind)  # noqa: S101  no other value is taken
     return value
 
 
-def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
+def native_packing(arguments: Mapping[str, object]) -> _fastpack.PackOptions:
     """Makes the packing options."""
-    return _fastpack.PackOptions(**vars(_taken(PACKING, given)))
+    return _fastpack.PackOptions(**vars(_taken(PACKING, arguments)))
 
 
 def native_options(
-    given: Mapping[str, object],
+    arguments: Mapping[str, object],
     shares: Sequence[tuple[str, float | None, float]] | None = None,
 ) -> _fastpack.Options:
     """Makes the options of a run, of which the sources have shares if documents are drawn."""
-    run = _taken(RUN, given)
-    run.columns = _columns(given)
-    images, processor = images_of(given), processor_of(given)
+    run = _taken(RUN, arguments)
+    run.columns = _columns(arguments)
+    images, processor = images_of(arguments), processor_of(arguments)
     resolved = {
-        "chat_template": value_in(given, ChatTemplate),
-        "images": images and processor and native_images(images, processor, _remote_pictures(given)),
-        "shares": None if shares is None else (value_in(given, Weights), shares),
+        "chat_template": value_in(arguments, ChatTemplate),
+        "images": images and processor and native_images(images, processor, _remote_pictures(arguments)),
+        "shares": None if shares is None else (value_in(arguments, Weights), shares),
         "threads": available_threads() if run.threads is None else run.threads,
     }
-    objective = native_objective(given)
-    packs = objective_of(given).kind in PACKED_OBJECTIVES
-    packing = native_packing(given if packs else _row_each(given))
+    objective = native_objective(arguments)
+    packs = objective_of(arguments).kind in PACKED_OBJECTIVES
+    packing = native_packing(arguments if packs else _row_each(arguments))
     return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved)
 
 
-def images_of(given: Mapping[str, object]) -> Images | None:
+def images_of(arguments: Mapping[str, object]) -> Images | None:
     """The pictures of a call, if it takes any."""
-    return value_in(given, Reading).images  # type: ignore[return-value]  # `Reading` makes one of a word
+    return value_in(arguments, Reading).images  # type: ignore[return-value]  # `Reading` makes one of a word
 
 
-def with_processor(given: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as a call has them
+def with_processor(arguments: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as a call has them
     """The arguments of a call, with a processor of pictures that its parts share once it is loaded."""
-    return {**given, _PROCESSOR: CallProcessor()}
+    return {**arguments, _PROCESSOR: CallProcessor()}
 
 
-def processor_of(given: Mapping[str, object]) -> PictureProcessor | None:
+def processor_of(arguments: Mapping[str, object]) -> PictureProcessor | None:
     """The processor of the pictures of a call, if it takes any."""
-    images = images_of(given)
+    images = images_of(arguments)
     if images is None:
         return None
-    storage = value_in(given, Storage)
-    tokenizer = _taken(MODEL, given).tokenizer
-    of_call = given.get(_PROCESSOR)
+    storage = value_in(arguments, Storage)
+    tokenizer = _taken(MODEL, arguments).tokenizer
+    of_call = arguments.get(_PROCESSOR)
     processor = of_call if isinstance(of_call, CallProcessor) else CallProcessor()
     return processor.load(images, tokenizer, revision=storage.revision, token=storage.token)
 
 
-def _remote_pictures(given: Mapping[str, object]) -> _fastpack.RemotePictures | None:
+def _remote_pictures(arguments: Mapping[str, object]) -> _fastpack.RemotePictures | None:
     """The access to the pictures of a call that lie elsewhere; `None` if it reads none."""
-    return pictures_of_call(value_in(given, Storage), cache_dir=given.get("cache_dir"))
+    return pictures_of_call(value_in(arguments, Storage), cache_dir=arguments.get("cache_dir"))
 
 
-def _columns(given: Mapping[str, object]) -> object:
+def _columns(arguments: Mapping[str, object]) -> object:
     """The columns of the rows; `None` for those of the objective.
 
     Rows of `mlm` have `token_type_ids` where a call of the tokenizer returns them, because the model reads them.
     """
     run, model, storage = (
-        _taken(RUN, given),
-        _taken(MODEL, given),
-        value_in(given, Storage),
+        _taken(RUN, arguments),
+        _taken(MODEL, arguments),
+        value_in(arguments, Storage),
     )
-    if run.columns is not None or objective_of(given).kind != "mlm" or model.tokenizer is None:
+    if run.columns is not None or objective_of(arguments).kind != "mlm" or model.tokenizer is None:
         return run.columns
     loaded = pretrained(model.tokenizer, revision=storage.revision, token=storage.token)
     if TOKEN_TYPES not in names_of(loaded.call):
@@ -164,18 +164,18 @@ def _columns(given: Mapping[str, object]) -> object:
     return [inputs, TOKEN_TYPES, *others, *(["attention_mask"] if padded else [])]
 
 
-def _row_each(given: Mapping[str, object]) -> Mapping[str, object]:
+def _row_each(arguments: Mapping[str, object]) -> Mapping[str, object]:
     """The options of an objective whose rows hold one document each: the strategy is `none` where it is not chosen."""
     usual = {OPTIONS["strategy"].in_call(call).default for call in ("pack_files", "stream")}
-    strategy = given.get("strategy")
-    return {**given, "strategy": "none"} if isinstance(strategy, str) and strategy in usual else given
+    strategy = arguments.get("strategy")
+    return {**arguments, "strategy": "none"} if isinstance(strategy, str) and strategy in usual else arguments
 
 
-def native_objective(given: Mapping[str, object]) -> _fastpack.ObjectiveOptions:
+def native_objective(arguments: Mapping[str, object]) -> _fastpack.ObjectiveOptions:
     """Makes the training objective; refuses options that mean nothing under it."""
-    objective = objective_of(given)
+    objective = objective_of(arguments)
     for option in OPTIONS.values():
-        value = given.get(option.name, option.default)
+        value = arguments.get(option.name, option.default)
         if not option.is_default(value):
             _refuse_unheeded(option.name, option.objectives, objective)
         for field, objectives in heeded_by(value):
@@ -192,57 +192,57 @@ def _refuse_unheeded(option: str, objectives: Sequence[str], objective: Objectiv
         raise OptionError(message, option)
 
 
-def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
+def native_inputs(arguments: Mapping[str, object]) -> _fastpack.Inputs:
     """Makes the inputs: files or sources."""
-    held = value_in(given, Storage)
+    held = value_in(arguments, Storage)
     filesystem = choose_filesystem(held.filesystem)
 
     def storage(patterns: Sequence[str]) -> _fastpack.StorageOptions:
-        return choose_storage(patterns, held, cache_dir=given.get("cache_dir"), filesystem=filesystem)
+        return choose_storage(patterns, held, cache_dir=arguments.get("cache_dir"), filesystem=filesystem)
 
     return choose_inputs(
-        given.get("files"),  # type: ignore[arg-type]  # it looks at what they are
-        value_in(given, Reading),
+        arguments.get("files"),  # type: ignore[arg-type]  # it looks at what they are
+        value_in(arguments, Reading),
         filesystem=filesystem,
         storage=storage,
     )
 
 
-def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
+def native_reading(arguments: Mapping[str, object]) -> _fastpack.Source:
     """Makes the reading settings of records in memory."""
-    return choose_reading(value_in(given, Reading))
+    return choose_reading(value_in(arguments, Reading))
 
 
 def native_model(
-    given: Mapping[str, object], *, resumes: bool = False
+    arguments: Mapping[str, object], *, resumes: bool = False
 ) -> tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform]:
     """Makes the tokenizer if there is one, the chat template, and the functions of the caller.
 
     A function without a fingerprint is warned of where the run cannot be resumed for it; of a stream, which `resumes` from a
     state, at its first table.
     """
-    model, storage = _taken(MODEL, given), value_in(given, Storage)
+    model, storage = _taken(MODEL, arguments), value_in(arguments, Storage)
     loaded = None
     if model.tokenizer is None:
         check_access(storage.revision, storage.token)
     else:
         loaded = pretrained(model.tokenizer, revision=storage.revision, token=storage.token)
-    rendering = value_in(given, ChatTemplate)
+    rendering = value_in(arguments, ChatTemplate)
     template = choose_template(rendering.source, loaded, kwargs=rendering.variables, engine=rendering.engine)
-    processor = processor_of(given)
+    processor = processor_of(arguments)
     if processor is not None and rendering.source is None:
         template = (("processor", processor.chat_template), *template[1:])
     if loaded is None:
-        _refuse_without_tokenizer(given)
+        _refuse_without_tokenizer(arguments)
     unknown = None
     if resumes:
         unknown = (
             "no stream resumes from the states of this one, unless load_state_dict is given strict=False"
         )
-    elif given.get("output") is not None or given.get("cache_dir") is not None:
+    elif arguments.get("output") is not None or arguments.get("cache_dir") is not None:
         unknown = "this run cannot be resumed, and no cache is used"
     functions = transform(
-        given,
+        arguments,
         pictures=None if processor is None else texts_of(processor),
         unknown=unknown,
         shared=is_one_of_many(),
@@ -253,7 +253,7 @@ def native_model(
 
 
 def native_output(
-    given: Mapping[str, object],
+    arguments: Mapping[str, object],
     *,
     recipe: str | None = None,
     turn: Rank | None = None,
@@ -262,20 +262,20 @@ def native_output(
     """Makes the output options.
 
     Args:
-        given: The arguments of the call.
+        arguments: The arguments of the call.
         recipe: The call as JSON, for the manifest.
         turn: The number of this process among those that share the job, if there are several.
         appends: Whether the call can append to the output.
     """
-    if given.get("output") is None:
+    if arguments.get("output") is None:
         _refuse_missing("output")
-    exists, storage = value_in(given, Exists), value_in(given, Storage)
+    exists, storage = value_in(arguments, Exists), value_in(arguments, Storage)
     if exists.then in get_args(Appending) and not appends:
         message = f"is `{exists.then}`, which `pack_dir` alone takes; use `error` or `overwrite`"
         raise OptionError(message, "exists")
-    keep_tokens, memory = given.get("keep_tokens", False), given.get("memory")
+    keep_tokens, memory = arguments.get("keep_tokens", False), arguments.get("memory")
     check_switch("keep_tokens", keep_tokens)
-    folder = folder_of("output", given["output"], takes_urls=True)
+    folder = folder_of("output", arguments["output"], takes_urls=True)
     remote = None
     if is_url(folder):
         remote = (folder, choose_storage((), dataclasses.replace(storage, block_cache=None)))
@@ -284,11 +284,11 @@ def native_output(
         _refuse_tokenizer(folder)
     return _fastpack.Output(
         dir=folder,
-        format=value_in(given, Format),
+        format=value_in(arguments, Format),
         exists=exists,
-        groups=value_in(given, Groups),
+        groups=value_in(arguments, Groups),
         turn=None if turn is None else (turn.rank, turn.world_size),
-        validation=given.get("validation"),  # type: ignore[arg-type]  # the native module checks it
+        validation=arguments.get("validation"),  # type: ignore[arg-type]  # the native module checks it
         keep_tokens=keep_tokens is True,
         shared=is_one_of_many(),
         memory=_memory_of(turn) if memory is None else memory,  # type: ignore[arg-type]  # likewise
@@ -313,38 +313,38 @@ def _refuse_tokenizer(folder: str) -> None:
         raise OutputError(errno.EEXIST, reason, folder)
 
 
-def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
+def native_folder(arguments: Mapping[str, object]) -> _fastpack.Output | None:
     """Makes the output options if there is an `output`; without one, options that need it are refused."""
-    if given.get("output") is not None:
-        return native_output(given)
+    if arguments.get("output") is not None:
+        return native_output(arguments)
     for name in ("format", "exists", "keep_tokens", "memory"):
         option = OPTIONS[name]
-        if not option.is_default(given.get(name, option.default)):
+        if not option.is_default(arguments.get(name, option.default)):
             message = "needs `output`, the folder to write"
             raise OptionError(message, name)
-    if value_in(given, Storage).work_dir is not None:
+    if value_in(arguments, Storage).work_dir is not None:
         message = "needs `output`, the folder to write"
         raise OptionError(message, "storage.work_dir")
     return None
 
 
-def native_validation(given: Mapping[str, object]) -> _fastpack.Validation | None:
+def native_validation(arguments: Mapping[str, object]) -> _fastpack.Validation | None:
     """Makes the size of the validation split of a run in memory."""
-    validation: Any = given.get("validation")  # type: ignore[explicit-any]  # the native module reads it
+    validation: Any = arguments.get("validation")  # type: ignore[explicit-any]  # the native module reads it
     return None if validation is None else _fastpack.Validation(validation)
 
 
-def tables(made: tuple[pa.Table, pa.Table | None]) -> pa.Table | Splits:
+def tables(splits: tuple[pa.Table, pa.Table | None]) -> pa.Table | Splits:
     """The result of a run in memory: a table, or one for each split."""
-    train, validation = made
+    train, validation = splits
     return train if validation is None else Splits(train, validation)
 
 
-def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
+def _refuse_without_tokenizer(arguments: Mapping[str, object]) -> None:
     """Refuses options that need a tokenizer if there is none."""
     for option, neutral in _FOR_TOKENIZERS.items():
         holder, _, field = option.partition(".")
-        value = OPTIONS[holder].value_in(given) if field else given.get(option)
+        value = OPTIONS[holder].value_in(arguments) if field else arguments.get(option)
         if (getattr(value, field) if field else value) not in neutral:
             message = "needs a tokenizer; records that are ids are taken as they are"
             plain = OPTIONS[holder].kinds[holder].plain if field else ""

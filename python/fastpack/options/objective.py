@@ -46,12 +46,12 @@ class Objective(Value):
         _fastpack.ObjectiveOptions(self)
         for field in fields_of([type(self)]):
             if float in parts_of(field.type):
-                given = getattr(self, field.name)
-                self._check_numbers(field.name, given if isinstance(given, tuple) else (given,))
+                value = getattr(self, field.name)
+                self._check_numbers(field.name, value if isinstance(value, tuple) else (value,))
 
-    def _check_numbers(self, name: str, given: tuple[object, ...]) -> None:
+    def _check_numbers(self, name: str, values: tuple[object, ...]) -> None:
         """Refuses what `float` would make a number of, such as a text."""
-        for each in given:
+        for each in values:
             if each is not None and (isinstance(each, bool) or not isinstance(each, (int, float))):
                 message = f"must be a number, not `{shown(each)}`"
                 raise OptionTypeError(message, f"{self.option}.{name}")
@@ -333,9 +333,9 @@ KINDS: Final[Mapping[str, Kind]] = {
 """The objectives by their words."""
 
 
-def objective_of(given: Mapping[str, object]) -> Objective:
+def objective_of(arguments: Mapping[str, object]) -> Objective:
     """The training objective of a call."""
-    value = chosen("objective", given.get("objective", "causal"), KINDS)
+    value = chosen("objective", arguments.get("objective", "causal"), KINDS)
     assert isinstance(value, Objective)  # noqa: S101  all kinds are
     return value
 

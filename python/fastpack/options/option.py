@@ -121,7 +121,7 @@ class Flag(NamedTuple):
         nargs: `+` or `*` if the flag takes several values.
         required: Whether a command needs it though the function has a default.
         on: Whether it takes no value and only turns something on.
-        beside: Whether it is a flag of the command, not an option of the function.
+        of_command: Whether it is a flag of the command, not an option of the function.
         default: Its default, if it is an option of the command.
         common: Whether the help of a command lists it without a topic.
         holds: Whether it is no flag itself, but begins those of the options in its value.
@@ -140,7 +140,7 @@ class Flag(NamedTuple):
     nargs: str | None = None
     required: bool = False
     on: bool = False
-    beside: bool = False
+    of_command: bool = False
     default: object = None
     parsed: object = None
     common: bool = False
@@ -214,9 +214,9 @@ class Option(NamedTuple):
     objectives: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = {}
 
-    def value_in(self, given: Mapping[str, object]) -> object:
+    def value_in(self, arguments: Mapping[str, object]) -> object:
         """The value in the arguments of a call, or the default; a word that stands for a value is that value."""
-        value = given.get(self.name, self.default)
+        value = arguments.get(self.name, self.default)
         return as_value(self.name, value, self.kinds) if self.owns_kinds else value
 
     @property

@@ -129,14 +129,14 @@ class Reading(Value):
                 check_choice("reading.fields", part, Part)
 
 
-def _images_of(given: object) -> object:
+def _images_of(value: object) -> object:
     """The pictures that a word, a table of TOML or an object of JSON stands for; any other value is returned unchanged."""
     kinds = {Images.kind: Images}
-    if isinstance(given, Mapping):
-        if given.get(KIND) == _EMBED:
-            given = {"embed": True, **given, KIND: Images.kind}
-        return from_table(Images.option, given, kinds)
-    return Images(embed=True) if given == _EMBED else as_value(Images.option, given, kinds)
+    if isinstance(value, Mapping):
+        if value.get(KIND) == _EMBED:
+            value = {"embed": True, **value, KIND: Images.kind}
+        return from_table(Images.option, value, kinds)
+    return Images(embed=True) if value == _EMBED else as_value(Images.option, value, kinds)
 
 
 RECORD_OPTIONS: Final[tuple[Option, ...]] = (

@@ -84,11 +84,11 @@ class Storage(Value):
 
 def storage_of(value: object, call: str = "") -> Storage:
     """The storage that a caller gave; what means nothing to the function `call` is refused."""
-    made = as_value("storage", value, {Storage.kind: Storage})
-    assert isinstance(made, Storage)  # noqa: S101  no other value is taken
+    storage = as_value("storage", value, {Storage.kind: Storage})
+    assert isinstance(storage, Storage)  # noqa: S101  no other value is taken
     if call:
-        refuse_fields(call, made)
-    return made
+        refuse_fields(call, storage)
+    return storage
 
 
 STORAGE_OPTIONS: Final[tuple[Option, ...]] = (

@@ -60,9 +60,9 @@ class TrainOn(Value):
 
 def _roles_of(roles: object) -> tuple[str, ...]:
     """The roles, each once."""
-    given = [roles] if isinstance(roles, str) else list(roles) if is_series(roles) else []
-    listed = [role for role in given if isinstance(role, str) and role.strip()]
-    if not listed or len(listed) < len(given):
+    entries = [roles] if isinstance(roles, str) else list(roles) if is_series(roles) else []
+    listed = [role for role in entries if isinstance(role, str) and role.strip()]
+    if not listed or len(listed) < len(entries):
         message = f'must be a role, or a list of roles such as ["assistant", "tool"], not `{shown(roles)}`'
         raise OptionError(message, "train_on.roles")
     for role in listed:

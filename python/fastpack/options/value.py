@@ -47,10 +47,10 @@ __all__ = [
     "chosen",
     "fields_of",
     "from_table",
-    "given_of",
     "heeded_by",
     "is_kind",
     "marked",
+    "nondefault_fields",
     "option_field",
     "parts_of",
     "paths_of",
@@ -94,10 +94,10 @@ class Value:
     kind: ClassVar[str]
     plain: ClassVar[str] = ""
 
-    def __new__(cls, *args: object, **given: object) -> Self:
+    def __new__(cls, *args: object, **fields: object) -> Self:
         """Refuses fields that the value does not have, by their names, before the dataclass would without a hint."""
         known = names_of(cls)
-        unknown = next((name for name in given if name not in known), None)
+        unknown = next((name for name in fields if name not in known), None)
         if unknown is not None:
             message = f"is no option of {cls.__name__}{_known_names(unknown, known)}"
             raise OptionTypeError(message, f"{cls.option}.{unknown}" if cls.option else unknown)
@@ -113,10 +113,10 @@ class Value:
         live, paths = marked(type(self), "live"), paths_of(type(self))
         for field in fields_of([type(self)]):
             if field.name not in live:
-                given, is_free = _plain_of(getattr(self, field.name)), str in parts_of(field.type)
-                if paths.get(field.name) == "always" and isinstance(given, os.PathLike):
-                    given = os.fspath(given)
-                spelled = given if is_free else spelled_as_word(given, words_in(field.type))
+                value, is_free = _plain_of(getattr(self, field.name)), str in parts_of(field.type)
+                if paths.get(field.name) == "always" and isinstance(value, os.PathLike):
+                    value = os.fspath(value)
+                spelled = value if is_free else spelled_as_word(value, words_in(field.type))
                 object.__setattr__(self, field.name, spelled)
         try:
             self.check()
@@ -130,55 +130,57 @@ class Value:
     def check_words(self) -> None:
         """Refuses what is none of the words of a field, where it takes nothing else."""
         for field in fields_of([type(self)]):
-            given, words = getattr(self, field.name), words_in(field.type)
+            value, words = getattr(self, field.name), words_in(field.type)
             parts = parts_of(field.type)
             takes_dicts = any(typing.get_origin(part) is Mapping for part in parts)
-            takes_others = {str, int} & {*parts} or (takes_dicts and isinstance(given, Mapping))
-            takes_others = takes_others or (isinstance(given, Value) and type(given) in parts)
-            is_word = isinstance(given, str) and given in words
-            if words and not (is_word or takes_others or _is_same(given, field.default)):
+            takes_others = {str, int} & {*parts} or (takes_dicts and isinstance(value, Mapping))
+            takes_others = takes_others or (isinstance(value, Value) and type(value) in parts)
+            is_word = isinstance(value, str) and value in words
+            if words and not (is_word or takes_others or _is_same(value, field.default)):
                 choices = ", ".join(f'"{word}"' for word in words)
-                message = f"must be one of {choices}, not `{shown(given)}`"
+                message = f"must be one of {choices}, not `{shown(value)}`"
                 raise OptionError(message, f"{self.option}.{field.name}")
 
     def __repr__(self) -> str:
         """The call that makes it."""
         secret = marked(type(self), "secret")
-        shown = {name: "..." if name in secret else repr(getattr(self, name)) for name in given_of(self)}
+        shown = {
+            name: "..." if name in secret else repr(getattr(self, name)) for name in nondefault_fields(self)
+        }
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
 
-def _plain_of(given: object) -> object:
+def _plain_of(value: object) -> object:
     """A field as it hashes and as files hold it; what is too deep or too large is left as it is, for its check to refuse."""
     try:
-        return _fixed(given)
+        return _fixed(value)
     except (OverflowError, RecursionError):
-        return HashableDict(given) if isinstance(given, Mapping) else given
+        return HashableDict(value) if isinstance(value, Mapping) else value
 
 
-def _fixed(given: object) -> object:
+def _fixed(value: object) -> object:
     """A field with tuples for lists, dicts that hash, and plain texts and numbers for those of other libraries."""
-    if given is None or type(given) in {bool, int, float, str}:
-        return given
-    if isinstance(given, str):
-        return str.__str__(given)
-    if isinstance(given, Mapping):
-        return HashableDict({key: _copied(entry) for key, entry in given.items()})
-    if isinstance(given, Sequence) and not isinstance(given, (bytes, bytearray, memoryview, range)):
-        return tuple(map(_fixed, given))
-    if isinstance(given, numbers.Real) and not isinstance(given, bool):
-        return int(given) if isinstance(given, numbers.Integral) else float(given)
-    return _of_library(given)
+    if value is None or type(value) in {bool, int, float, str}:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return HashableDict({key: _copied(entry) for key, entry in value.items()})
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview, range)):
+        return tuple(map(_fixed, value))
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    return _of_library(value)
 
 
-def _of_library(given: object) -> object:
+def _of_library(value: object) -> object:
     """A number, text or list of NumPy, pandas or pyarrow as one of Python; any other object is returned unchanged."""
-    convert = getattr(type(given), "tolist", None) or getattr(type(given), "as_py", None)
-    if convert is None or isinstance(given, memoryview):
-        return given
-    made = convert(given)
+    convert = getattr(type(value), "tolist", None) or getattr(type(value), "as_py", None)
+    if convert is None or isinstance(value, memoryview):
+        return value
+    converted = convert(value)
     # A boolean of NumPy is none of Python, and no option takes it for one.
-    return given if isinstance(made, bool) or type(made) is type(given) else _fixed(made)
+    return value if isinstance(converted, bool) or type(converted) is type(value) else _fixed(converted)
 
 
 def _copied(entry: object) -> object:
@@ -266,7 +268,7 @@ def names_of(kind: type[Value]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]  # every subclass is a dataclass
 
 
-def given_of(value: Value) -> list[str]:
+def nondefault_fields(value: Value) -> list[str]:
     """The names of the fields that are not at their defaults."""
     fields = dataclasses.fields(value)  # type: ignore[arg-type]  # every subclass is a dataclass
     return [field.name for field in fields if not _is_same(getattr(value, field.name), field.default)]
@@ -289,11 +291,11 @@ def docs_of(kind: type[Value]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if issubclass(each, Value):
-            found |= _told_by(each)
+            found |= _docstring_fields(each)
     return found
 
 
-def _told_by(kind: type[Value]) -> dict[str, str]:
+def _docstring_fields(kind: type[Value]) -> dict[str, str]:
     """The descriptions in the docstring of one class."""
     listed = inspect.cleandoc(kind.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", listed, re.MULTILINE)
@@ -354,22 +356,22 @@ def chosen(option: str, value: object, kinds: Mapping[str, Kind]) -> Value:
         raise OptionTypeError(message, option)
     if kind is None:
         words = ", ".join(f'"{word}"' for word in kinds)
-        calls = " or ".join(sorted(f"{made.__name__}()" for made in kinds.values() if names_of(made))[:2])
+        calls = " or ".join(sorted(f"{each.__name__}()" for each in kinds.values() if names_of(each))[:2])
         message = f"must be one of {words}, or a value such as {calls}, not `{shown(value)}`"
         raise (OptionError if isinstance(value, str) else OptionTypeError)(message, option)
     return kind()
 
 
-def spelled_as_word(given: object, words: Iterable[str]) -> object:
+def spelled_as_word(value: object, words: Iterable[str]) -> object:
     """A word as fastpack spells it: `best_fit` for `best-fit` or `Best Fit`. Any other value is returned unchanged."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(value, str):
+        return value
     # The plain text of a subclass, such as a member of an enumeration, is compared as text.
-    text, known = str.__str__(given), list(words)
+    text, known = str.__str__(value), list(words)
     if text in known:
         return text
     plain = re.sub(r"[-_ ]+", "_", text.strip().lower())
-    return next((word for word in known if word.replace("-", "_") == plain), given)
+    return next((word for word in known if word.replace("-", "_") == plain), value)
 
 
 def as_value(option: str, value: object, kinds: Mapping[str, Kind]) -> object:
@@ -387,9 +389,9 @@ def as_value(option: str, value: object, kinds: Mapping[str, Kind]) -> object:
         return chosen(option, value, kinds)
     if only is None:
         kind = kinds.get(value) if isinstance(value, str) else None
-        return _made(option, kind, {}) if kind else value
+        return _build_value(option, kind, {}) if kind else value
     try:
-        return _made(option, only, {only.plain: value})
+        return _build_value(option, only, {only.plain: value})
     except OptionError as refused:
         if refused.option != f"{option}.{only.plain}":
             raise
@@ -422,7 +424,7 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
         once: Whether it belongs to one call, so that no manifest holds it.
         live: Whether it is an object of Python, which no file holds.
     """
-    said = {
+    metadata = {
         "objectives": objectives,
         "calls": calls,
         "path": path,
@@ -430,15 +432,15 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
         "live": live,
         "once": once,
     }
-    return dataclasses.field(default=default, metadata=said)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def heeded_by(value: object) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The fields of a value that are given and that only some training objectives heed, with these."""
     if isinstance(value, Value):
-        given = given_of(value)
+        changed = nondefault_fields(value)
         for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every subclass is a dataclass
-            if field.name in given and field.metadata.get("objectives"):
+            if field.name in changed and field.metadata.get("objectives"):
                 yield field.name, field.metadata["objectives"]
 
 
@@ -446,10 +448,10 @@ def refuse_fields(name: str, value: object) -> None:
     """Refuses the fields of a value that mean nothing to a function."""
     if not isinstance(value, Value):
         return
-    given = given_of(value)
+    changed = nondefault_fields(value)
     for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every subclass is a dataclass
         calls = field.metadata.get("calls")
-        if calls and field.name in given and name not in calls:
+        if calls and field.name in changed and name not in calls:
             takers = ", ".join(f"`{call}`" for call in sorted(calls))
             message = f"means nothing to {name}; it is for {takers}"
             raise OptionError(message, f"{value.option}.{field.name}")
@@ -467,8 +469,8 @@ def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kin
         found = f"not `{shown(word)}`" if KIND in table else "which is missing"
         message = f"must have a `{KIND}`, one of {words}, {found}"
         raise OptionError(message, option)
-    given = {name: value for name, value in table.items() if name != KIND}
-    for name in given:
+    fields = {name: value for name, value in table.items() if name != KIND}
+    for name in fields:
         known = names_of(kind)
         if name not in known:
             owners = [word for word, other in kinds.items() if name in names_of(other)]
@@ -477,7 +479,7 @@ def from_table(option: str, table: Mapping[str, object], kinds: Mapping[str, Kin
                 hint = "; it is one of " + ", ".join(f'"{owner}"' for owner in owners)
             message = f'is no option of "{word}"{hint}'
             raise OptionError(message, f"{option}.{name}")
-    return _made(option, kind, given)
+    return _build_value(option, kind, fields)
 
 
 def _known_names(name: str, known: Sequence[str]) -> str:
@@ -497,10 +499,10 @@ def _refuse_field_of_other(
             raise OptionError(message, f"{option}.{name}")
 
 
-def _made(option: str, kind: Kind, given: Mapping[str, object]) -> Value:
+def _build_value(option: str, kind: Kind, fields: Mapping[str, object]) -> Value:
     """A value with these fields; errors name the fields as options."""
     try:
-        return kind(**given)
+        return kind(**fields)
     except OptionError as refused:
         if kind.option:
             raise
@@ -509,7 +511,7 @@ def _made(option: str, kind: Kind, given: Mapping[str, object]) -> Value:
         missing = next(
             it.name
             for it in dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
-            if it.name not in given and it.default is dataclasses.MISSING
+            if it.name not in fields and it.default is dataclasses.MISSING
         )
         message = "must be given"
         raise OptionError(message, f"{option}.{missing}") from None
@@ -535,7 +537,7 @@ def to_table(value: Value) -> dict[str, object]:
         TypeError: A function has no place that a file could name.
     """
     secret = marked(type(value), "secret")
-    fields = {name: getattr(value, name) for name in given_of(value) if name not in secret}
+    fields = {name: getattr(value, name) for name in nondefault_fields(value) if name not in secret}
     return {
         **({} if value.kind == value.option else {KIND: value.kind}),
         **{name: _plain(field) for name, field in fields.items()},

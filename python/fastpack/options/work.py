@@ -15,7 +15,7 @@ from fastpack.options.option import (
     Flag,
     Option,
 )
-from fastpack.options.value import Value, given_of, option_field
+from fastpack.options.value import Value, nondefault_fields, option_field
 from fastpack.types import (  # noqa: TC001  the types of fields are looked at
     AllReduce,
     OnEnd,
@@ -119,9 +119,9 @@ class Weights(_OfStream):
     def check(self) -> None:
         """Refuses words that are none, and a unit of no shares; shares are known with the sources."""
         self.check_words()
-        if self.shares is None and given_of(self):
+        if self.shares is None and nondefault_fields(self):
             message = "means nothing without `weights.shares`"
-            raise OptionError(message, f"weights.{given_of(self)[0]}")
+            raise OptionError(message, f"weights.{nondefault_fields(self)[0]}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)

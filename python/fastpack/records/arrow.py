@@ -22,7 +22,7 @@ _STREAM: Final = b"arrow_array_stream"
 _FUNCTIONS: Final = ("get_schema", "get_next", "get_last_error", "release")
 """The functions that a stream begins with."""
 
-_SAID: Final = 300
+_LONGEST_ERROR: Final = 300
 """The most characters of another library's error that a message quotes."""
 
 
@@ -49,7 +49,9 @@ def stream_of(table: object) -> pa.RecordBatchReader:
         _refuse_missing_functions(capsule)
         return pa.RecordBatchReader.from_stream(_Capsule(capsule))
     except pa.ArrowInvalid as failed:
-        message = f"has no columns ({_said(failed)}); name its values, as in `pa.table({{'text': values}})`"
+        message = (
+            f"has no columns ({_error_text(failed)}); name its values, as in `pa.table({{'text': values}})`"
+        )
         raise OptionTypeError(message, "table") from failed
     except (pa.ArrowException, OSError, RuntimeError, TypeError, ValueError) as failed:
         raise refused(failed) from failed
@@ -108,22 +110,22 @@ def sound(batches: Iterable[pa.RecordBatch], *broken: type[Exception]) -> Iterat
     """Yields the batches; for the first unreadable one, a message. `broken` are further errors of unreadable batches."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
-    given = iter(batches)
+    iterator = iter(batches)
     while True:
         try:
-            batch = next(given, None)
+            batch = next(iterator, None)
             if batch is None:
                 return
             batch.validate()
         except (pa.ArrowException, UnicodeDecodeError, *broken) as failed:  # type: ignore[misc]
-            yield _said(failed)
+            yield _error_text(failed)
             return
         yield batch
 
 
 def refused(failed: Exception) -> OptionError:
     """The error of a table that cannot be read at all."""
-    return OptionError(f"cannot be read as Arrow: {_said(failed)}", "table")
+    return OptionError(f"cannot be read as Arrow: {_error_text(failed)}", "table")
 
 
 def _refuse_missing_functions(capsule: object) -> None:
@@ -139,7 +141,7 @@ def _refuse_missing_functions(capsule: object) -> None:
             raise ValueError(message)
 
 
-def _said(failed: Exception) -> str:
+def _error_text(failed: Exception) -> str:
     """The message of an error, on one line of bounded length."""
     text = " ".join(str(failed).split()) or type(failed).__name__
-    return shortened(text, _SAID)
+    return shortened(text, _LONGEST_ERROR)

@@ -198,8 +198,8 @@ def _native(
     named += patterns
     try:
         names = [field.name for field in dataclasses.fields(reading)]
-        said: dict[str, Any] = {name: own[name] for name in names if name in own}  # type: ignore[explicit-any]  # it is checked
-        read_as = dataclasses.replace(reading, **said)
+        settings: dict[str, Any] = {name: own[name] for name in names if name in own}  # type: ignore[explicit-any]  # it is checked
+        read_as = dataclasses.replace(reading, **settings)
         return _fastpack.Source(
             patterns=patterns,
             reading=dataclasses.replace(read_as, prompt=_prompt(read_as.prompt)),
@@ -300,21 +300,21 @@ def _prompt(prompt: object) -> str | dict[str, str] | None:
         return None
     if isinstance(prompt, Mapping):
         return dict(prompt)
-    given = path_of("prompt", prompt, "the name of a prompt, a text or a path")
-    if given in get_args(NamedPrompt) or "{" in given:
-        return given
-    path = os.path.expanduser(given)
+    written = path_of("prompt", prompt, "the name of a prompt, a text or a path")
+    if written in get_args(NamedPrompt) or "{" in written:
+        return written
+    path = os.path.expanduser(written)
     if os.path.isfile(path):  # unlike Path.is_file, false for a text too long to be a path
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as refused:
-            message = f"`{given}` cannot be read: {refused}"
+            message = f"`{written}` cannot be read: {refused}"
             raise OptionError(message, "prompt") from refused
-        return _parts(given, text) if path.endswith(".json") else text
+        return _parts(written, text) if path.endswith(".json") else text
     known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
     message = (
         f"must be one of {known}, a text with places such as {{instruction}}, or a "
-        f"file of one, not `{shown(given)}`"
+        f"file of one, not `{shown(written)}`"
     )
     raise OptionError(message, "prompt")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """Makes the text of a picture of a width and a height among several of its conversation, or says why it cannot."""
 
 
-Made = TypeVar("Made")
+Returned = TypeVar("Returned")
 
 __all__ = [
     "FUNCTIONS",
@@ -69,11 +69,11 @@ _OBJECTIVE: Final = "objective.function"
 """The function of the objective `Custom`."""
 
 
-def functions_of(given: Mapping[str, object]) -> dict[str, Function[object] | None]:
+def functions_of(arguments: Mapping[str, object]) -> dict[str, Function[object] | None]:
     """The functions of a call by their options, in the order in which the core takes them."""
-    objective = objective_of(given)
+    objective = objective_of(arguments)
     custom = objective.named() if isinstance(objective, Custom) else None
-    return {**{name: function_of(name, given.get(name)) for name in FUNCTIONS}, _OBJECTIVE: custom}
+    return {**{name: function_of(name, arguments.get(name)) for name in FUNCTIONS}, _OBJECTIVE: custom}
 
 
 def _named(option: str) -> Setting:
@@ -84,7 +84,7 @@ def _named(option: str) -> Setting:
 
 
 def transform(
-    given: Mapping[str, object],
+    arguments: Mapping[str, object],
     *,
     pictures: PictureFunction | None = None,
     unknown: str | None = None,
@@ -95,7 +95,7 @@ def transform(
     A function is known by the fingerprint that the caller gives it. If `unknown` is given, adds a warning for each without
     one, with what `unknown` says of it. Such a function is refused where several ranks share the job.
     """
-    functions = functions_of(given)
+    functions = functions_of(arguments)
     identity, unnamed = _identities(functions, unknown, shared=shared) if unknown else ([], [])
     kept, changed, objective = functions.values()
     of_kept, of_changed, of_objective = (
@@ -126,9 +126,9 @@ def warn_of_unknown(functions: NativeTransform) -> None:
         warnings.warn(warning, stacklevel=level + 1)
 
 
-def refuse_state_of_unknown(given: Mapping[str, object]) -> None:
+def refuse_state_of_unknown(arguments: Mapping[str, object]) -> None:
     """Refuses a state if a function without a fingerprint may have made it."""
-    unknown = _without_fingerprint(functions_of(given))
+    unknown = _without_fingerprint(functions_of(arguments))
     if unknown:
         named = ", ".join(f"`{option}`" for option in unknown)
         message = Message(
@@ -180,10 +180,10 @@ def _of_batches(  # type: ignore[explicit-any]  # of any result
     return of_records.answers if option == "filter" else functools.partial(of_records.records, option)
 
 
-def _noted(option: str, function: Callable[[list[bytes]], Made]) -> Callable[[list[bytes]], Made]:
+def _noted(option: str, function: Callable[[list[bytes]], Returned]) -> Callable[[list[bytes]], Returned]:
     """The function; what it raises says which option it is of."""
 
-    def call(texts: list[bytes]) -> Made:
+    def call(texts: list[bytes]) -> Returned:
         with noted(f"while fastpack called `{option}`"):
             return function(texts)
 
@@ -196,15 +196,15 @@ def _masking(function: BatchFunction) -> Callable[[pa.RecordBatch], pa.BooleanAr
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
         with noted("while fastpack called `filter`"):
-            made = function(rows)
-        if isinstance(made, pa.ChunkedArray):
-            made = made.combine_chunks()
+            result = function(rows)
+        if isinstance(result, pa.ChunkedArray):
+            result = result.combine_chunks()
         try:
-            mask = made if isinstance(made, pa.Array) else pa.array(made)  # type: ignore[call-overload]
+            mask = result if isinstance(result, pa.Array) else pa.array(result)  # type: ignore[call-overload]
         except (TypeError, ValueError, pa.ArrowInvalid):
             mask = None
         if mask is None or not (pa.types.is_boolean(mask.type) or len(mask) == 0):
-            found = f"a `{type(made).__qualname__}`" if mask is None else f"an array of {mask.type}"
+            found = f"a `{type(result).__qualname__}`" if mask is None else f"an array of {mask.type}"
             message = f"must return a boolean for each row, not {found}"
             raise OptionTypeError(message, "filter")
         return cast("pa.BooleanArray", mask.cast(pa.bool_()))
@@ -218,18 +218,18 @@ def _mapping(option: str, function: BatchFunction) -> Callable[[pa.RecordBatch],
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
         with noted(f"while fastpack called `{option}`"):
-            made = function(rows)
-        if isinstance(made, pa.RecordBatch):
-            return made
-        if hasattr(made, "__arrow_c_stream__"):
-            made = pa.table(made)
-        if isinstance(made, pa.Table):
+            result = function(rows)
+        if isinstance(result, pa.RecordBatch):
+            return result
+        if hasattr(result, "__arrow_c_stream__"):
+            result = pa.table(result)
+        if isinstance(result, pa.Table):
             columns = [
                 pa.concat_arrays(column.chunks) if column.chunks else pa.nulls(0, column.type)
-                for column in made.columns
+                for column in result.columns
             ]
-            return pa.RecordBatch.from_arrays(columns, schema=made.schema)
-        message = f"must return a pyarrow.RecordBatch, not a `{type(made).__qualname__}`"
+            return pa.RecordBatch.from_arrays(columns, schema=result.schema)
+        message = f"must return a pyarrow.RecordBatch, not a `{type(result).__qualname__}`"
         raise OptionTypeError(message, option)
 
     return call

@@ -112,8 +112,8 @@ def without_last(column: TokenColumn, tokens: npt.NDArray[np.int64]) -> TokenCol
     """A column without the value of the last token of a sequence, where it has as many as there are `tokens`."""
 
     def of(sequences: list[int]) -> list[Array]:
-        given = zip(sequences, column.of(sequences), strict=True)
-        return [values[:-1] if len(values) == tokens[sequence] else values for sequence, values in given]
+        pairs = zip(sequences, column.of(sequences), strict=True)
+        return [values[:-1] if len(values) == tokens[sequence] else values for sequence, values in pairs]
 
     return replace(column, of=of)
 
@@ -217,11 +217,11 @@ def _of_chunks(chunks: list[TokenColumn | SequenceColumn]) -> TokenColumn | Sequ
     if not of_tokens:
         return SequenceColumn(np.concatenate([it.values for it in chunks if isinstance(it, SequenceColumn)]))
     lengths = np.concatenate([chunk.lengths for chunk in of_tokens])
-    begins = np.cumsum([0, *(len(chunk.lengths) for chunk in of_tokens)])
+    chunk_starts = np.cumsum([0, *(len(chunk.lengths) for chunk in of_tokens)])
 
     def of(sequences: list[int]) -> list[Array]:
-        chunk_of_each = np.searchsorted(begins, sequences, side="right") - 1
-        within = (np.asarray(sequences, dtype=np.int64) - begins[chunk_of_each]).tolist()
+        chunk_of_each = np.searchsorted(chunk_starts, sequences, side="right") - 1
+        within = (np.asarray(sequences, dtype=np.int64) - chunk_starts[chunk_of_each]).tolist()
         return [
             of_tokens[chunk].of([at])[0] for chunk, at in zip(chunk_of_each.tolist(), within, strict=True)
         ]

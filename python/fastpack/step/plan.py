@@ -202,7 +202,7 @@ def plan_step(
         >>> [[members.tolist() for members in plan.micro_batches(rank)] for rank in range(2)]
         [[[0], [3, 5]], [[1, 4], [2]]]
     """
-    given = whole_numbers("lengths", lengths)
+    sizes = whole_numbers("lengths", lengths)
     world = _at_most("ranks", ranks)
     check_choice("micro_batch_order", micro_batch_order, MicroBatchOrder)
     check_choice("mini_batch_by", mini_batch_by, MiniBatchBy)
@@ -222,14 +222,14 @@ def plan_step(
         message = f"must be 1 with `all_reduce`, with which each rank plans its own sequences, not {world}"
         raise OptionError(message, "ranks")
     seed = whole_number("seed", seed, 0)
-    of_groups, _ = numbered("groups", groups, len(given))
-    of_kinds, names = numbered("kinds", kinds, len(given), agree)
+    of_groups, _ = numbered("groups", groups, len(sizes))
+    of_kinds, names = numbered("kinds", kinds, len(sizes), agree)
     parts = max(len(names), 1) * _at_most("mini_batches", mini_batches)
     if agree is not None and parts > _MOST_PARTS:
         message = f"are {len(names)} in each optimizer step, on which ranks agree {parts} times; {_MOST_PARTS} times is the most"
         raise OptionError(message, "kinds")
     trained, offsets, members, costs, steps, kinds_of_places, times = _fastpack.plan_step(
-        given,
+        sizes,
         packing,
         groups=of_groups,
         kinds=None if of_kinds is None else (of_kinds, len(names)),
@@ -253,7 +253,7 @@ def plan_step(
         mini_batches=steps,
         kinds=None if of_kinds is None else [names[kind] for kind in kinds_of_places],
         dropped=np.flatnonzero(trained == 0),
-        cut=np.flatnonzero((trained > 0) & (trained < given)),
+        cut=np.flatnonzero((trained > 0) & (trained < sizes)),
         time=times[0],
         even_time=times[1],
         least_time=times[2],

@@ -54,7 +54,7 @@ def choose_filesystem(filesystem: object) -> FileSystem | None:
     return FileSystem(filesystem)
 
 
-class _Asked(noted):
+class _NotedFailures(noted):
     """Adds a note of the file to an exception of a filesystem, and keeps it."""
 
     def __init__(self, files: FileSystem, place: str) -> None:
@@ -94,7 +94,7 @@ class FileSystem:
 
     def file(self, path: str) -> _Facts | None:
         """The file at a path; `None` for a folder, or for nothing."""
-        with self._asked("looked for", path):
+        with self._note_failures("looked for", path):
             try:
                 info = self._info(self._own(path))
             except FileNotFoundError:
@@ -103,7 +103,7 @@ class FileSystem:
 
     def files(self, folder: str) -> list[_Facts]:
         """All files below a folder, at any depth."""
-        with self._asked("listed", folder):
+        with self._note_failures("listed", folder):
             own = self._own(folder) if folder else self._filesystem.root_marker
             try:
                 found = cast("Mapping[str, Mapping[str, object]]", self._filesystem.find(own, detail=True))
@@ -114,7 +114,7 @@ class FileSystem:
     def read(self, facts: _Facts, start: int, end: int) -> bytes | None:
         """The bytes of a range of a file; `None` if it is not the file of these facts any more."""
         path, size, etag, modified = facts
-        with self._asked("read", path):
+        with self._note_failures("read", path):
             own = self._own(path)
             read = bytes(self._filesystem.cat_file(own, start=start, end=end))
             if end < size:
@@ -127,8 +127,8 @@ class FileSystem:
         )
         return None if is_other else read
 
-    def _asked(self, action: str, path: str) -> _Asked:
-        return _Asked(self, _place(action, f"{self._scheme}://{path}"))
+    def _note_failures(self, action: str, path: str) -> _NotedFailures:
+        return _NotedFailures(self, _place(action, f"{self._scheme}://{path}"))
 
     def keep(self, raised: Exception) -> None:
         """Records an exception of the filesystem: readers side by side may fail together."""

@@ -44,11 +44,11 @@ def is_of_hub(output: object) -> bool:
     return isinstance(output, str) and output.lower().startswith("hf://")
 
 
-def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]], _Done]) -> _Done:
+def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, object]], _Done]) -> _Done:
     """Runs a job in a folder of the local disk, commits the folder, and removes it.
 
     Args:
-        given: The arguments of the call, with an `output` on the hub.
+        arguments: The arguments of the call, with an `output` on the hub.
         pack: What packs into a folder.
 
     Returns:
@@ -59,12 +59,12 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
         OutputError: The data set holds an output already, and is not to be overwritten.
         StorageError: The hub takes no commit.
     """
-    output = str(given["output"])
+    output = str(arguments["output"])
     form = _FORM.fullmatch(output)
     if form is None:
         message = f"`{output}` must have the form hf://datasets/ORG/NAME[@REVISION][/PATH]"
         raise OptionError(message, "output")
-    storage, exists, groups = (OPTIONS[name].value_in(given) for name in ("storage", "exists", "groups"))
+    storage, exists, groups = (OPTIONS[name].value_in(arguments) for name in ("storage", "exists", "groups"))
     assert isinstance(storage, Storage) and isinstance(exists, Exists) and isinstance(groups, Groups)  # noqa: S101, PT018
     if groups.rank is not None or groups.world_size is not None:
         message = (
@@ -89,7 +89,7 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
             _tidy(api, name, manifest, revision, Path(folder))
             reason = 'holds an output of fastpack; `exists="overwrite"` replaces it'
             raise OutputError(errno.EEXIST, reason, output)
-        here = {**given, "output": folder, "storage": dataclasses.replace(storage, work_dir=None)}
+        here = {**arguments, "output": folder, "storage": dataclasses.replace(storage, work_dir=None)}
         if groups.size is not None:
             # Whatever ranks the environment names, this process packs alone.
             here["groups"] = dataclasses.replace(groups, rank=0, world_size=1)
@@ -111,8 +111,8 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
             delete_patterns=[glob.escape(file) for file in old if file in there] or None,
         )
     except (HFValidationError, HfHubHTTPError) as refused:
-        said = str(refused).strip().splitlines()
-        reason = f"the hub takes no commit ({said[0] if said else type(refused).__name__})"
+        lines = str(refused).strip().splitlines()
+        reason = f"the hub takes no commit ({lines[0] if lines else type(refused).__name__})"
         raise StorageError(errno.EIO, reason, output) from refused
     if Path(folder).is_dir() and os.path.basename(folder).startswith("fastpack-"):
         remove_finished(Path(folder))
@@ -120,13 +120,13 @@ def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]]
 
 
 def _packed(
-    given: Mapping[str, object], exists: Exists, pack: Callable[[Mapping[str, object]], _Done]
+    arguments: Mapping[str, object], exists: Exists, pack: Callable[[Mapping[str, object]], _Done]
 ) -> _Done:
     """Packs into the folder of the local disk. An output of another job, whose commit was refused, is replaced there."""
     try:
-        return pack({**given, "exists": dataclasses.replace(exists, then="error")})
+        return pack({**arguments, "exists": dataclasses.replace(exists, then="error")})
     except OutputError:
-        return pack({**given, "exists": dataclasses.replace(exists, then="overwrite")})
+        return pack({**arguments, "exists": dataclasses.replace(exists, then="overwrite")})
 
 
 def _there(api: huggingface_hub.HfApi, name: str, path: str, revision: str | None) -> dict[str, int]:

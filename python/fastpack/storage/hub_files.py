@@ -47,7 +47,7 @@ _NAMED_IN_MESSAGES = 20
 """The most configurations or splits that a message lists."""
 
 
-class _Asked(NamedTuple):
+class _DatasetName(NamedTuple):
     """A name of a data set, taken apart.
 
     Attributes:
@@ -88,10 +88,10 @@ def files_in_folder(text: str) -> list[tuple[str, str, dict[str, str]]]:
 
 
 def _resolved(
-    asked: _Asked, find: Callable[[huggingface_hub.HfApi, _Asked], tuple[str, list[str]]]
+    dataset: _DatasetName, find: Callable[[huggingface_hub.HfApi, _DatasetName], tuple[str, list[str]]]
 ) -> list[tuple[str, str, dict[str, str]]]:
     """The files that `find` finds on the hub."""
-    text = asked.text
+    text = dataset.text
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for names of the hub only
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
@@ -100,21 +100,21 @@ def _resolved(
         raise OptionError(message, "files") from None
     api = huggingface_hub.HfApi()
     try:
-        found = find(api, asked)
+        found = find(api, dataset)
     except (HFValidationError, HfHubHTTPError, OSError) as refused:
         if isinstance(refused, InputNotFoundError):
             raise
-        said = str(refused).strip().splitlines()
-        reason = f"not to be had from the hub ({said[0] if said else type(refused).__name__})"
+        lines = str(refused).strip().splitlines()
+        reason = f"not to be had from the hub ({lines[0] if lines else type(refused).__name__})"
         raise InputNotFoundError(errno.ENOENT, reason, text) from refused
     revision, paths = found
     token = huggingface_hub.get_token()
     headers = {"authorization": f"Bearer {token}"} if token else {}
     return [
         (
-            f"hf://datasets/{asked.name}@{revision}/{path}",
+            f"hf://datasets/{dataset.name}@{revision}/{path}",
             huggingface_hub.hf_hub_url(
-                asked.name, path, repo_type="dataset", revision=revision, endpoint=api.endpoint
+                dataset.name, path, repo_type="dataset", revision=revision, endpoint=api.endpoint
             ),
             headers,
         )
@@ -122,7 +122,7 @@ def _resolved(
     ]
 
 
-def _parse(text: str) -> _Asked:
+def _parse(text: str) -> _DatasetName:
     form = _FORM.fullmatch(text)
     query = dict(parse_qsl(form["query"] or "")) if form else {}
     if form is None or set(query) - {"config", "split"}:
@@ -134,45 +134,45 @@ def _parse(text: str) -> _Asked:
     if path and query:
         message = f"`{text}` names a path and a config or split; leave one of them out"
         raise OptionError(message, "files")
-    return _Asked(text, form["name"], form["revision"], path, query.get("config"), query.get("split"))
+    return _DatasetName(text, form["name"], form["revision"], path, query.get("config"), query.get("split"))
 
 
-def _find(api: huggingface_hub.HfApi, asked: _Asked) -> tuple[str, list[str]]:
+def _find(api: huggingface_hub.HfApi, dataset: _DatasetName) -> tuple[str, list[str]]:
     """The commit, and the paths of the files in it."""
-    info = api.dataset_info(asked.name, revision=asked.revision)
+    info = api.dataset_info(dataset.name, revision=dataset.revision)
     files = sorted(file.rfilename for file in info.siblings or ())
-    if asked.path:
-        return str(info.sha), _at_path(asked, files)
-    is_script = f"{asked.name.rpartition('/')[2]}.py" in files
+    if dataset.path:
+        return str(info.sha), _at_path(dataset, files)
+    is_script = f"{dataset.name.rpartition('/')[2]}.py" in files
     if is_script:
         # The rows of a data set that is a program are on a branch that the hub makes.
-        info = api.dataset_info(asked.name, revision=_CONVERTED)
+        info = api.dataset_info(dataset.name, revision=_CONVERTED)
         files = sorted(file.rfilename for file in info.siblings or ())
         described = _converted(files)
     else:
         card = getattr(info, "card_data", None)
         described = _described(getattr(card, "configs", None), files) or {"default": _guessed(files)}
-    splits = _one(asked, "config", described, asked.config)
-    return str(info.sha), _one(asked, "split", splits, asked.split)
+    splits = _one(dataset, "config", described, dataset.config)
+    return str(info.sha), _one(dataset, "split", splits, dataset.split)
 
 
-def _folder(api: huggingface_hub.HfApi, asked: _Asked) -> tuple[str, list[str]]:
+def _folder(api: huggingface_hub.HfApi, dataset: _DatasetName) -> tuple[str, list[str]]:
     """The commit, and the paths of all files below the path."""
-    info = api.dataset_info(asked.name, revision=asked.revision)
+    info = api.dataset_info(dataset.name, revision=dataset.revision)
     files = sorted(file.rfilename for file in info.siblings or ())
-    start = f"{asked.path}/" if asked.path else ""
+    start = f"{dataset.path}/" if dataset.path else ""
     return str(info.sha), [file for file in files if file.startswith(start)]
 
 
-def _at_path(asked: _Asked, files: Sequence[str]) -> list[str]:
+def _at_path(dataset: _DatasetName, files: Sequence[str]) -> list[str]:
     """The files at a path, below a folder or of a glob."""
-    if asked.path in files:
-        return [asked.path]
-    below = [file for file in files if file.startswith(f"{asked.path}/") and file.endswith(_DATA)]
-    found = below or [file for file in files if _matches(file, asked.path)]
+    if dataset.path in files:
+        return [dataset.path]
+    below = [file for file in files if file.startswith(f"{dataset.path}/") and file.endswith(_DATA)]
+    found = below or [file for file in files if _matches(file, dataset.path)]
     if not found:
         raise InputNotFoundError(
-            errno.ENOENT, "the data set has no such file, and no folder with files of records", asked.text
+            errno.ENOENT, "the data set has no such file, and no folder with files of records", dataset.text
         )
     return found
 
@@ -238,16 +238,16 @@ def _converted(files: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def _one(asked: _Asked, kind: str, known: dict[str, _T], named: str | None) -> _T:
+def _one(dataset: _DatasetName, kind: str, known: dict[str, _T], named: str | None) -> _T:
     """The configuration or split that is named, or the only one."""
     if named is None and len(known) == 1:
         return next(iter(known.values()))
     if named is not None and named in known:
         return known[named]
     if not known:
-        raise InputNotFoundError(errno.ENOENT, "the data set has no files of records", asked.text)
+        raise InputNotFoundError(errno.ENOENT, "the data set has no files of records", dataset.text)
     names = ", ".join(f"`{name}`" for name in list(known)[:_NAMED_IN_MESSAGES])
     more = "" if len(known) <= _NAMED_IN_MESSAGES else f" and {len(known) - _NAMED_IN_MESSAGES} more"
-    said = f"has several {kind}s" if named is None else f"has no {kind} `{named}`"
-    message = f"`{asked.text}` {said}; name one by `?{kind}=NAME`: {names}{more}"
+    fault = f"has several {kind}s" if named is None else f"has no {kind} `{named}`"
+    message = f"`{dataset.text}` {fault}; name one by `?{kind}=NAME`: {names}{more}"
     raise OptionError(message, "files")

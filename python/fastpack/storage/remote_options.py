@@ -62,13 +62,13 @@ def choose_storage(
         folder: The URL of a packed folder that is read, if there is one.
     """
     of_hub = () if filesystem else [pattern for pattern in patterns if pattern.lower().startswith("hf://")]
-    given = {pattern: _files_of_hub(pattern) for pattern in of_hub}
+    resolved = {pattern: _files_of_hub(pattern) for pattern in of_hub}
     if folder is not None and folder.lower().startswith("hf://"):
-        given[folder] = _files_in_hub(folder)
+        resolved[folder] = _files_in_hub(folder)
     return _fastpack.StorageOptions(
         storage=dataclasses.replace(storage, options=_texts(storage.options)),
         cache=None if storage.block_cache is None else cache_folder(cache_dir),
-        given=given,
+        given=resolved,
         filesystem=filesystem,
     )
 

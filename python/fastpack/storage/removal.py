@@ -40,11 +40,11 @@ class Temporary:
         for number in itertools.count():
             self.path = self._place.with_name(f".{self._place.name}.{own}-{number}.part")
             try:
-                made = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+                descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
             except FileExistsError:
                 continue
-            found = os.fstat(made)
-            os.close(made)
+            found = os.fstat(descriptor)
+            os.close(descriptor)
             self._number = (found.st_dev, found.st_ino)
             break
         return self

@@ -102,7 +102,7 @@ class StreamConnection(Closing):
 
         With `by_row` the ranks are dealt rows one by one, and begin at the beginning without a state.
         """
-        self._given: dict[str, Any] = {  # type: ignore[explicit-any]
+        self._arguments: dict[str, Any] = {  # type: ignore[explicit-any]
             "address": address,
             "rank": rank,
             "world_size": world_size,
@@ -131,7 +131,7 @@ class StreamConnection(Closing):
             message = "this connection has started, and belongs to its process; give the one that `fastpack.connect` returned"
             raise FastpackError(message)
         place = self._client.place
-        return {"given": self._given, "state": None if place is None else place.state}
+        return {"given": self._arguments, "state": None if place is None else place.state}
 
     def _try_out(self) -> None:
         """Sees whether somebody listens."""
@@ -169,8 +169,8 @@ class StreamConnection(Closing):
             message = f"the secret in the environment variable {TOKEN} is not that of the server at `{self._address}`"
             return FastpackError(message)
         # Such as: Flight returned unavailable error, with message: Socket closed. gRPC client debug context: ...
-        said = str(failed).partition(" gRPC client debug context")[0]
-        return lost(shown(said.partition("with message: ")[2] or said))
+        text = str(failed).partition(" gRPC client debug context")[0]
+        return lost(shown(text.partition("with message: ")[2] or text))
 
     def __iter__(self) -> StreamConnection:
         """The connection itself."""

@@ -11,7 +11,7 @@ from fastpack.arguments.strategy import one_document_a_row
 from fastpack.errors import OptionError
 from fastpack.options.native import native_inputs, native_model, native_options, value_in, with_processor
 from fastpack.options.rows import CAUSAL_COLUMNS
-from fastpack.options.value import given_of, word_of
+from fastpack.options.value import nondefault_fields, word_of
 from fastpack.options.work import Select, Weights
 from fastpack.records.sources import listed_sources, named_sources
 from fastpack.report.scan import ScanReport
@@ -30,21 +30,21 @@ class _Size(NamedTuple):
     rows: float
 
 
-def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # type: ignore[explicit-any]
+def sampled_epoch(arguments: Mapping[str, Any], sample: int) -> tuple[int, int]:  # type: ignore[explicit-any]
     """The rows and tokens of an epoch, from about so many records of each source."""
-    chosen = [f"select.{name}" for name in given_of(value_in(given, Select))]
-    for name in [*chosen, *(["validation"] if given["validation"] else [])]:
+    chosen = [f"select.{name}" for name in nondefault_fields(value_in(arguments, Select))]
+    for name in [*chosen, *(["validation"] if arguments["validation"] else [])]:
         message = "leaves records out, so a sample of all records cannot tell the size of an epoch; give `cache_dir` and `epochs`, so that the rows are counted"
         raise OptionError(message, name)
-    mixture = value_in(given, Weights)
+    mixture = value_in(arguments, Weights)
     weights = mixture.shares
-    _, files = named_sources(given["files"])
+    _, files = named_sources(arguments["files"])
     listed = listed_sources(files)
     if any("records" in source for source in listed or ()):
         message = "gives records as they come, of which no sample tells how many there are; give `cache_dir` and `epochs`, so that the rows are counted"
         raise OptionError(message, "files")
     if weights is None or listed is None:
-        size = _size({**given, "files": files}, sample)
+        size = _size({**arguments, "files": files}, sample)
         return math.ceil(size.rows), round(size.tokens)
     if not isinstance(weights, Mapping):
         schedule = list(weights)
@@ -52,11 +52,11 @@ def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # 
             message = "change during the run, so no epoch is like another"
             raise OptionError(message, "weights")
         weights = schedule[0][1]
-    sizes = [_size({**given, "files": [source]}, sample) for source in listed]
+    sizes = [_size({**arguments, "files": [source]}, sample) for source in listed]
     # How often each source is read, by the unit of the weights.
     per_unit = [
         weights[name] / max(getattr(size, mixture.unit), 1e-9)
-        for name, size in zip(given["files"], sizes, strict=True)
+        for name, size in zip(arguments["files"], sizes, strict=True)
     ]
     times = [share for share in per_unit if share > 0]
     ends = {"repeat": 1 / min(times), "stop": 1 / max(times)}
@@ -66,15 +66,22 @@ def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # 
     return math.ceil(rows), round(sum(size.tokens * share for size, share in zip(sizes, read, strict=True)))
 
 
-def _size(given: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[explicit-any]
+def _size(arguments: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[explicit-any]
     """The size of some files, packed into rows of the length asked for."""
-    given = with_processor(given)
+    arguments = with_processor(arguments)
     # The epochs of a stream are none of an objective.
-    scanned = {**given, "epochs": 1, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
+    scanned = {
+        **arguments,
+        "epochs": 1,
+        "on_bad_record": "skip",
+        "columns": [*CAUSAL_COLUMNS, "loss_weights"],
+    }
     options = native_options(scanned)
-    length = given["max_length"] or (1 << 30)
-    found = _fastpack.scan(native_inputs(given), [length], sample, options, *native_model(given), None)
+    length = arguments["max_length"] or (1 << 30)
+    found = _fastpack.scan(
+        native_inputs(arguments), [length], sample, options, *native_model(arguments), None
+    )
     report = ScanReport.from_json(found)
     fit = report.fits[0]
-    rows = fit.kept.documents if one_document_a_row(word_of(given["strategy"])) else fit.rows
+    rows = fit.kept.documents if one_document_a_row(word_of(arguments["strategy"])) else fit.rows
     return _Size(float(fit.kept.documents), float(fit.kept.tokens), float(rows))

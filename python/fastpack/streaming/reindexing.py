@@ -112,12 +112,12 @@ def reindex(
         True
     """
     there = storage_of(storage, "reindex")
-    given = {
+    arguments = {
         "files": files,
         "reading": Reading(recursive=recursive),
         "storage": there,
     }
-    inputs, folder = native_inputs(given), folder_of("output", output, takes_urls=True)
+    inputs, folder = native_inputs(arguments), folder_of("output", output, takes_urls=True)
     with ExitStack() as stack:
         remote = None
         if is_url(folder):

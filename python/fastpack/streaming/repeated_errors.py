@@ -27,24 +27,24 @@ def renewed(raised: Exception) -> Exception:
 
     An exception that cannot be made again is returned itself.
     """
-    for make in (copy.copy, _remade):
+    for make in (copy.copy, _rebuilt):
         try:
-            made = make(raised)
-            is_same = type(made) is type(raised) and str(made) == str(raised)
+            fresh = make(raised)
+            is_same = type(fresh) is type(raised) and str(fresh) == str(raised)
         except Exception:  # noqa: BLE001, S112  the class is the caller's: its own code makes it
             continue
-        if is_same and made is not raised:
-            made.__cause__, made.__suppress_context__ = raised.__cause__, raised.__suppress_context__
+        if is_same and fresh is not raised:
+            fresh.__cause__, fresh.__suppress_context__ = raised.__cause__, raised.__suppress_context__
             if notes := getattr(raised, "__notes__", None):
-                made.__notes__ = list(notes)
-            return made.with_traceback(None)
+                fresh.__notes__ = list(notes)
+            return fresh.with_traceback(None)
     return raised.with_traceback(None)
 
 
-def _remade(raised: Exception) -> Exception:
-    made = type(raised).__new__(type(raised), *raised.args)
-    made.__dict__.update(raised.__dict__)
-    return made
+def _rebuilt(raised: Exception) -> Exception:
+    fresh = type(raised).__new__(type(raised), *raised.args)
+    fresh.__dict__.update(raised.__dict__)
+    return fresh
 
 
 class Answers:
@@ -57,22 +57,22 @@ class Answers:
         """Asks by `greatest`."""
         self._greatest = greatest
         self._kept: deque[int] = deque(maxlen=_KEPT)
-        self._asked = 0
+        self._answered = 0
         self._at = 0
 
     def begin(self, step: int, *, again: bool) -> None:
         """Begins at the table `step`; `again` where the run goes on in this process, and the kept answers are its own."""
         if not again:
             self._kept.clear()
-            self._asked = step
+            self._answered = step
         self._at = step
 
     def __call__(self, number: int) -> int:
         """The greatest number that a rank gave for the next table."""
-        behind = self._asked - self._at
+        behind = self._answered - self._at
         if behind == 0:
             self._kept.append(self._greatest(number))
-            self._asked += 1
+            self._answered += 1
             behind = 1
         self._at += 1
         return self._kept[-behind]

@@ -20,11 +20,11 @@ from fastpack.streaming.serving.messages import (
     PIECE,
     TOKEN,
     content_of,
-    error_said,
+    error_message,
     hello_of,
     message_of,
     read_message,
-    table_said,
+    table_message,
 )
 from fastpack.streaming.serving.place import PlaceFile
 from fastpack.streaming.serving.protocol import START, Hello, Place, Server
@@ -69,7 +69,7 @@ class StreamServer(Closing):
 
     def __init__(  # type: ignore[explicit-any]
         self,
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         to: str,
         *,
         state: str | None = None,
@@ -79,7 +79,7 @@ class StreamServer(Closing):
         """Listens.
 
         Args:
-            given: The arguments of `fastpack.stream`.
+            arguments: The arguments of `fastpack.stream`.
             to: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT`.
             state: The file that holds the state after the last table that all ranks took. If it is there, ranks without
                 a state of their own resume from it.
@@ -93,8 +93,8 @@ class StreamServer(Closing):
             StorageError: A file cannot be read or written.
         """
         file = None if state is None else local_path("state", state, "the path of a file")
-        self._given = dict(given)
-        PackStream(ranked(self._given, 0, 1)).close()  # refuses what cannot be
+        self._arguments = dict(arguments)
+        PackStream(ranked(self._arguments, 0, 1)).close()  # refuses what cannot be
         token = os.environ.get(TOKEN) or None
         address = Address.of(to, "to")
         if address.scheme != "unix" and token is None:
@@ -118,7 +118,7 @@ class StreamServer(Closing):
             _say(writer, message_of("pulse"))
             line = self._greet(reader, writer)
         except Exception as refused:  # noqa: BLE001  the client raises it
-            _say(writer, error_said(refused))
+            _say(writer, error_message(refused))
             return
         sending = threading.Thread(target=self._deliver, args=(line,), daemon=True, name="fastpack-rank")
         try:
@@ -146,9 +146,9 @@ class StreamServer(Closing):
             message = "the connection did not begin as one of `fastpack.connect`"
             raise FastpackError(message)
         hello = hello_of(heard[1])
-        threads = self._given.get("threads") or max(1, available_threads() // max(1, hello.world_size))
-        given = ranked(self._given, hello.rank, hello.world_size)
-        stream = PackStream(given | {"threads": threads, "by_row": hello.by_row})
+        threads = self._arguments.get("threads") or max(1, available_threads() // max(1, hello.world_size))
+        arguments = ranked(self._arguments, hello.rank, hello.world_size)
+        stream = PackStream(arguments | {"threads": threads, "by_row": hello.by_row})
         try:
             return self._begin(writer, hello, stream)
         except BaseException:
@@ -190,7 +190,7 @@ class StreamServer(Closing):
                     self._keep()
             _say(line.writer, message_of("end"))
         except Exception as failed:  # noqa: BLE001  of the data or a function of the caller's: the client raises it
-            _say(line.writer, error_said(failed))
+            _say(line.writer, error_message(failed))
 
     def _await(self, line: _Line, is_ready: Callable[[], bool]) -> None:
         """Waits until the client has taken the tables that it must have. The lock is held before and after.
@@ -294,13 +294,13 @@ def _ended() -> ConnectionLostError:
 def _heard(reader: flight.MetadataRecordBatchReader) -> tuple[str, list[Any]] | None:  # type: ignore[explicit-any]  # of JSON
     """The next message of a client; `None` if it has left or was killed."""
     try:
-        said = reader.read_chunk().app_metadata
+        metadata = reader.read_chunk().app_metadata
     except StopIteration:
         return None
-    if said is None:
+    if metadata is None:
         message = "a client sent a table"
         raise FastpackError(message)
-    return read_message(said)
+    return read_message(metadata)
 
 
 def _send_table(line: _Line, step: int, table: pa.Table) -> None:
@@ -313,7 +313,7 @@ def _send_table(line: _Line, step: int, table: pa.Table) -> None:
     *pieces, last = table.to_batches(max_chunksize=rows)
     for piece in pieces:
         writer.write_batch(piece)
-    writer.write_with_metadata(last, table_said(line.name, step, table.schema.metadata or {}))  # type: ignore[arg-type]  # takes bytes
+    writer.write_with_metadata(last, table_message(line.name, step, table.schema.metadata or {}))  # type: ignore[arg-type]  # takes bytes
 
 
 def _say(writer: flight.MetadataRecordBatchWriter, message: bytes) -> None:

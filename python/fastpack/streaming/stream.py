@@ -45,48 +45,50 @@ __all__ = ["PackStream", "ranked", "rows_of_rank"]
 class _Parts:
     """The checked arguments of a stream, in the form that the native module takes."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
-        given = with_processor(given)
-        self.options: _fastpack.Options = native_options(given)
-        _refuse_copies(given)
-        names, files = named_sources(given["files"])
-        given = {**given, "files": files}
-        self.inputs: _fastpack.Inputs = native_inputs(given)
+    def __init__(self, arguments: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
+        arguments = with_processor(arguments)
+        self.options: _fastpack.Options = native_options(arguments)
+        _refuse_copies(arguments)
+        names, files = named_sources(arguments["files"])
+        arguments = {**arguments, "files": files}
+        self.inputs: _fastpack.Inputs = native_inputs(arguments)
         self.even_weights = dict.fromkeys(names, 1.0) if _mixes_records(files) else None
         """Equal weights for all sources, if there are several with records of Python, which have to have some."""
         self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(
-            given, resumes=True
+            arguments, resumes=True
         )
-        ranks, weights = value_in(given, Ranks), value_in(given, Weights)
+        ranks, weights = value_in(arguments, Ranks), value_in(arguments, Weights)
         rank = rank_of(ranks.rank, ranks.world_size)
         greatest = greatest_of(ranks.all_reduce)
-        if greatest is not None and given["cache_dir"] is not None:
+        if greatest is not None and arguments["cache_dir"] is not None:
             message = "stands in place of `cache_dir`; give one of them"
             raise OptionError(message, "all_reduce")
         self.packing = _fastpack.StreamOptions(
-            batch_size=given["batch_size"],
-            strategy=OPTIONS["strategy"].value_in(given),  # type: ignore[arg-type]  # the native module looks at it
-            shuffle=given["shuffle"],
-            epochs=given["epochs"],
-            select=value_in(given, Select),
+            batch_size=arguments["batch_size"],
+            strategy=OPTIONS["strategy"].value_in(arguments),  # type: ignore[arg-type]  # the native module looks at it
+            shuffle=arguments["shuffle"],
+            epochs=arguments["epochs"],
+            select=value_in(arguments, Select),
             weights=weights,
             ranks=ranks,
             rank=rank.rank,
             world_size=rank.world_size,
             rank_source=rank.source,
-            max_steps=given["max_steps"],
+            max_steps=arguments["max_steps"],
             names=names,
             shares=_weights(weights.shares, names),
-            cache_dir=None if given["cache_dir"] is None else folder_of("cache_dir", given["cache_dir"]),
+            cache_dir=None
+            if arguments["cache_dir"] is None
+            else folder_of("cache_dir", arguments["cache_dir"]),
             agreed=greatest is not None,
-            by_row=given.get("by_row", False),
-            validation=given["validation"],
-            held_out=given.get("held_out", False),
+            by_row=arguments.get("by_row", False),
+            validation=arguments["validation"],
+            held_out=arguments.get("held_out", False),
         )
         self._answers = None if greatest is None else Answers(greatest)
-        check_type("log", given["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
+        check_type("log", arguments["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
         self.world_size = rank.world_size
-        self.progress = watcher(given["progress"])
+        self.progress = watcher(arguments["progress"])
 
     def start(self, state: str | None, *, strict: bool, again: bool) -> _fastpack.StreamTables:
         """Starts the threads. `again` is true if this process restarts its own stream."""
@@ -110,25 +112,25 @@ class _Parts:
         return _fastpack.count_stream(self.inputs, self.options, *self.model, self.packing, self.progress)
 
 
-def ranked(given: Mapping[str, Any], rank: int, world_size: int) -> dict[str, Any]:  # type: ignore[explicit-any]  # as a call has them
+def ranked(arguments: Mapping[str, Any], rank: int, world_size: int) -> dict[str, Any]:  # type: ignore[explicit-any]  # as a call has them
     """The arguments of a stream for one of several ranks."""
-    ranks = dataclasses.replace(value_in(given, Ranks), rank=rank, world_size=world_size)
-    return {**given, "ranks": ranks}
+    ranks = dataclasses.replace(value_in(arguments, Ranks), rank=rank, world_size=world_size)
+    return {**arguments, "ranks": ranks}
 
 
-def rows_of_rank(given: Mapping[str, Any]) -> int:  # type: ignore[explicit-any]  # as a call has them
+def rows_of_rank(arguments: Mapping[str, Any]) -> int:  # type: ignore[explicit-any]  # as a call has them
     """The rows that a rank takes one by one in a whole run, from the count in the `cache_dir` of the stream."""
-    parts = _Parts({**given, "by_row": True})
+    parts = _Parts({**arguments, "by_row": True})
     rows, _, steps = parts.count()
-    ends_alone = parts.world_size == 1 and value_in(given, Ranks).on_end is None
+    ends_alone = parts.world_size == 1 and value_in(arguments, Ranks).on_end is None
     counted = sum(rows) if ends_alone else steps
-    most = given["max_steps"]
-    return counted if most is None else min(counted, most * given["batch_size"])
+    most = arguments["max_steps"]
+    return counted if most is None else min(counted, most * arguments["batch_size"])
 
 
-def _refuse_copies(given: Mapping[str, object]) -> None:
+def _refuse_copies(arguments: Mapping[str, object]) -> None:
     """Refuses copies of the documents: a stream reads its input several times, and draws each time anew."""
-    if getattr(objective_of(given), "copies", 1) != 1:
+    if getattr(objective_of(arguments), "copies", 1) != 1:
         message = "must be 1 in a stream, whose `epochs` say how often the input is read and drawn anew"
         raise OptionError(message, "objective.copies")
 
@@ -181,14 +183,14 @@ class PackStream(Closing):
 
     is_counted: bool
 
-    def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
+    def __init__(self, arguments: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
         """Checks the arguments of `fastpack.stream`."""
-        self._given = dict(given)
+        self._arguments = dict(arguments)
         self.is_counted = False
         self._prepare(None, strict=True)
 
     def _prepare(self, state: str | None, *, strict: bool) -> None:
-        self._parts = _Parts(self._given)
+        self._parts = _Parts(self._arguments)
         self._lock = threading.Lock()
         self._tables: _fastpack.StreamTables | None = None
         self._state = state
@@ -238,7 +240,7 @@ class PackStream(Closing):
             self._log()
             raise
         except (OptionError, RecordError) as refused:
-            hinted = with_hint(refused, "stream", self._given)
+            hinted = with_hint(refused, "stream", self._arguments)
             self._fail(hinted, tables)
             raise hinted from refused.__cause__
         except BaseException as raised:
@@ -263,7 +265,7 @@ class PackStream(Closing):
                     self._tables = self._parts.start(self._state, strict=self._strict, again=self._again)
                     self._again = False
             except (OptionError, RecordError) as refused:
-                raise with_hint(refused, "stream", self._given) from refused.__cause__
+                raise with_hint(refused, "stream", self._arguments) from refused.__cause__
             return self._tables
 
     def _fail(self, raised: BaseException, tables: _fastpack.StreamTables) -> None:
@@ -304,7 +306,7 @@ class PackStream(Closing):
     def _log(self) -> None:
         """Tells the caller's `log` how the stream does."""
         self._logged = time.monotonic()
-        log = self._given["log"]
+        log = self._arguments["log"]
         if log is not None:
             with noted("while fastpack called `log`"):
                 log(self.stats())
@@ -342,7 +344,7 @@ class PackStream(Closing):
         text = text_of(state_dict)
         is_beginning = _fastpack.is_beginning(text)
         if strict and not is_beginning:
-            refuse_state_of_unknown(self._given)
+            refuse_state_of_unknown(self._arguments)
         with self._lock:
             tables, self._tables = self._tables, None
             self._failure, self._again = None, False
@@ -361,21 +363,21 @@ class PackStream(Closing):
         Raises:
             OptionError: The stream was made without `validation`.
         """
-        if self._given["validation"] is None:
+        if self._arguments["validation"] is None:
             message = "must be given, as the share of the records to hold out"
             raise OptionError(message, "validation")
         world_size, even = self._parts.world_size, self._parts.even_weights
-        lanes = world_size * self._given["batch_size"] if world_size > 1 else 1
-        unit = value_in(self._given, Weights).unit
+        lanes = world_size * self._arguments["batch_size"] if world_size > 1 else 1
+        unit = value_in(self._arguments, Weights).unit
         return PackStream(
-            self._given
+            self._arguments
             | {
                 "held_out": True,
                 "shuffle": False,
                 "epochs": 1,
                 "max_steps": None,
                 "weights": None if even is None else Weights(even, unit=unit, on_exhausted="drop"),
-                "ranks": dataclasses.replace(value_in(self._given, Ranks), lanes=lanes),
+                "ranks": dataclasses.replace(value_in(self._arguments, Ranks), lanes=lanes),
             }
         )
 
@@ -403,7 +405,7 @@ class PackStream(Closing):
             step=self.step,
             rows=rows,
             tokens=tokens,
-            fill=tokens / (rows * self._given["max_length"]) if rows else 0.0,
+            fill=tokens / (rows * self._arguments["max_length"]) if rows else 0.0,
             shares={name: part / whole for name, part in packed.items()} if whole else {},
             dropped={reason: count["documents"] for reason, count in counts["dropped"].items()},
             wait_seconds=waited,
@@ -414,7 +416,7 @@ class PackStream(Closing):
 
     def arguments(self) -> dict[str, Any]:  # type: ignore[explicit-any]  # as `fastpack.stream` takes them
         """The arguments of the stream, the defaults included."""
-        return {name: value for name, value in self._given.items() if name in OPTIONS}
+        return {name: value for name, value in self._arguments.items() if name in OPTIONS}
 
     def index(self) -> StreamEstimate:
         """Counts the rows of each lane by reading all of the input once, and keeps their number in `cache_dir`.
@@ -428,7 +430,7 @@ class PackStream(Closing):
             OptionError: The stream has no `cache_dir`, or no end.
             FastpackError: The data cannot be read or packed.
         """
-        if self._given["cache_dir"] is None:
+        if self._arguments["cache_dir"] is None:
             message = "must be given, as the folder for the number of rows"
             raise OptionError(message, "cache_dir")
         return self._counted()
@@ -448,17 +450,17 @@ class PackStream(Closing):
             OptionError: The weights change during the run; or an option leaves records out, and the rows are not counted.
             FastpackError: The data cannot be read.
         """
-        if self._given["cache_dir"] is not None and self._given["epochs"] is not None:
+        if self._arguments["cache_dir"] is not None and self._arguments["epochs"] is not None:
             return self._counted()
-        rows, tokens = sampled_epoch(self._given, sample)
-        per_step = self._given["batch_size"] * self._parts.world_size
+        rows, tokens = sampled_epoch(self._arguments, sample)
+        per_step = self._arguments["batch_size"] * self._parts.world_size
         return StreamEstimate(rows, tokens, -(-rows // per_step), counted=False)
 
     def _counted(self) -> StreamEstimate:
         """The size of an epoch by the count of the run."""
         rows, tokens, steps = self._parts.count()
         self.is_counted = True
-        epochs = self._given["epochs"]
+        epochs = self._arguments["epochs"]
         return StreamEstimate(
             -(-sum(rows) // epochs), -(-tokens // epochs), -(-steps // epochs), counted=True
         )
@@ -488,7 +490,7 @@ class PackStream(Closing):
             message = "this stream has started, and its threads cannot be pickled; pickle its `state_dict()`"
             raise FastpackError(message)
         return {
-            "given": self._given,
+            "given": self._arguments,
             "state": self._state,
             "strict": self._strict,
             "is_counted": self.is_counted,
@@ -496,6 +498,6 @@ class PackStream(Closing):
 
     def __setstate__(self, pickled: dict[str, Any]) -> None:  # type: ignore[explicit-any]  # what was pickled
         """Makes a stream from the pickled values."""
-        self._given = pickled["given"]
+        self._arguments = pickled["given"]
         self.is_counted = pickled["is_counted"]
         self._prepare(pickled["state"], strict=pickled["strict"])

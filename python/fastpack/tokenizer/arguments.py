@@ -109,13 +109,13 @@ def recorded_tokenizer(name: str) -> StrPath | None:
 
 
 def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None) -> Pretrained:
-    given = path_of("tokenizer", name, "a folder, a tokenizer.json or a name on the hub")
-    if not given:
+    written = path_of("tokenizer", name, "a folder, a tokenizer.json or a name on the hub")
+    if not written:
         message = "must name a folder, a tokenizer.json or a name on the hub"
         raise OptionError(message, "tokenizer")
-    path = os.path.expanduser(given)
+    path = os.path.expanduser(written)
     if os.path.exists(path):
-        refuse_revision(revision, f"`{shown(given)}`, which is on this disk")
+        refuse_revision(revision, f"`{shown(written)}`, which is on this disk")
     if os.path.isdir(path):  # unlike Path.is_dir, false for what is too long to be a path
         _check_mistral(path)
         return _from_folder(path, None)
@@ -133,13 +133,13 @@ def _from_folder(folder: StrPath, hub_name: str | None) -> Pretrained:
 
 def hub_name(name: StrPath) -> str:
     """The name on the hub of a model that is not on this disk; refuses a text that can be none."""
-    given = os.fspath(name)
+    written = os.fspath(name)
     if isinstance(name, str) and _HUB_NAME.fullmatch(name):
         return name
-    if is_url(given):
-        message = f"`{shown(given)}` is a URL; a tokenizer is a model's folder, a tokenizer.json or a name on the hub"
+    if is_url(written):
+        message = f"`{shown(written)}` is a URL; a tokenizer is a model's folder, a tokenizer.json or a name on the hub"
         raise TokenizerError(message)
-    raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", given)
+    raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", written)
 
 
 def refuse_revision(revision: str | None, place: str) -> None:
@@ -201,19 +201,21 @@ def _template(chat_template: StrPath | None, tokenizer: Pretrained | None) -> tu
     if chat_template is None:
         return None
     wanted = "a Jinja text, a file, or the name of one of the tokenizer's templates"
-    given = path_of("chat_template", chat_template, wanted)
+    written = path_of("chat_template", chat_template, wanted)
     named = dict(tokenizer.chat_templates) if tokenizer else {}
-    if given in named:
-        return given, named[given]
-    if _JINJA.search(given):
-        return "chat_template", given
-    path = os.path.expanduser(given)
+    if written in named:
+        return written, named[written]
+    if _JINJA.search(written):
+        return "chat_template", written
+    path = os.path.expanduser(written)
     if os.path.isfile(path):  # unlike Path.is_file, false for a text too long to be a path
         try:
             return os.path.basename(path), Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as refused:
-            message = f"`{given}` cannot be read: {refused}"
+            message = f"`{written}` cannot be read: {refused}"
             raise OptionError(message, "chat_template") from refused
     known = ", ".join(f"`{name}`" for name in named) or "none"
-    message = f"`{shown(given)}` is no Jinja text, no file, and no template of the tokenizer (it has {known})"
+    message = (
+        f"`{shown(written)}` is no Jinja text, no file, and no template of the tokenizer (it has {known})"
+    )
     raise OptionError(message, "chat_template")

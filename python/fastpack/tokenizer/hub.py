@@ -83,8 +83,10 @@ def _download(name: str, files: tuple[str, ...], *, revision: str | None, token:
             name, revision=revision, token=token, allow_patterns=list(files)
         )
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as refused:
-        said = str(refused).strip().splitlines()
-        reason = f"no file or folder here, and not to be had from the hub ({said[0] if said else refused!r})"
+        lines = str(refused).strip().splitlines()
+        reason = (
+            f"no file or folder here, and not to be had from the hub ({lines[0] if lines else refused!r})"
+        )
         raise InputNotFoundError(errno.ENOENT, reason, name) from refused
     return Path(folder)
 

@@ -67,7 +67,7 @@ def build(folder: StrPath, hub_name: str | None, class_name: str) -> Pretrained:
     if not isinstance(tokenizer, TransformersTokenizer):
         message = f"{where} makes ids by Python code, which fastpack does not run; {_REMEDY}"
         raise TokenizerError(message)
-    wanted = _asked(tokenizer)
+    wanted = _probe_ids(tokenizer)
     pretrained = Pretrained.from_built(folder, hub_name, _parts(tokenizer), _splits(tokenizer), built_by)
     encoders = Encoders(pretrained, "1MB")
     if wanted is not None and wanted != [encoders.encode(text, True).tolist() for text in _PROBES]:
@@ -92,7 +92,7 @@ def _version(where: str) -> str:
     return found
 
 
-def _asked(tokenizer: TransformersTokenizer) -> list[list[int]] | None:
+def _probe_ids(tokenizer: TransformersTokenizer) -> list[list[int]] | None:
     """The ids that the class makes of the probes; `None` for one that takes boxes or pages with a text.
 
     Some classes set their template at the first call, so that this comes before their engine is read.

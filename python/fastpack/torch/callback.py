@@ -66,7 +66,7 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
         args: TrainingArguments,
         state: TrainerState,
         control: TrainerControl,  # noqa: ARG002  as a Trainer calls it
-        **given: object,  # noqa: ARG002  likewise
+        **others: object,  # noqa: ARG002  likewise
     ) -> None:
         """Checks the trainer at the start of training.
 
@@ -252,8 +252,8 @@ def _check_contents(
             for values, documents in zip(expected, lengths, strict=True):
                 values[np.cumsum([0, *documents[:-1]])] = NOT_TRAINED
         lines = [np.concatenate(expected)] if flat else expected
-        given = [np.asarray(line.cpu()) for line in found.as_subclass(torch.Tensor)]
-        if len(lines) != len(given) or not all(map(partial(_is_same, fill=fill), lines, given)):
+        batch_lines = [np.asarray(line.cpu()) for line in found.as_subclass(torch.Tensor)]
+        if len(lines) != len(batch_lines) or not all(map(partial(_is_same, fill=fill), lines, batch_lines)):
             message = (
                 f"column `{name}` of the first batch is not that of its rows: {_named(collator)} made others; pass "
                 "data_collator=fastpack.torch.collate"
@@ -261,9 +261,9 @@ def _check_contents(
             raise BatchError(message)
 
 
-def _is_same(expected: Values, given: Values, *, fill: float | None) -> bool:
+def _is_same(expected: Values, line: Values, *, fill: float | None) -> bool:
     """True if a line of a batch equals that of a row, possibly padded or shifted by one place."""
     size = len(expected)
-    same = np.array_equal(given[:size], expected) and (fill is None or bool((given[size:] == fill).all()))
-    shifted = fill is not None and np.array_equal(given[: size - 1], expected[1:])
+    same = np.array_equal(line[:size], expected) and (fill is None or bool((line[size:] == fill).all()))
+    shifted = fill is not None and np.array_equal(line[: size - 1], expected[1:])
     return same or shifted

@@ -219,9 +219,9 @@ def full_row(row: Mapping[str, object], number: int) -> Mapping[str, object]:
     except FastpackError as broken:
         message = f"row {number} of the batch: {broken}; something has cut or padded the row"
         raise BatchError(message) from broken
-    made = {name: value for name, value in row.items() if name not in {spans, _WEIGHTS[1]}}
-    made |= {"labels": labels, "position_ids": positions}
-    return made if weights is None else {**made, _WEIGHTS[0]: weights}
+    full = {name: value for name, value in row.items() if name not in {spans, _WEIGHTS[1]}}
+    full |= {"labels": labels, "position_ids": positions}
+    return full if weights is None else {**full, _WEIGHTS[0]: weights}
 
 
 def _column(rows: Sequence[Mapping[str, object]], name: str, number: int) -> Values:
@@ -308,10 +308,10 @@ def _side_by_side(columns: Mapping[str, Sequence[Values]], width: int, pad_token
     fills = {"input_ids": pad_token_id, "labels": NOT_TRAINED, "loss_weights": 0}
     batch: Batch = {}
     for name, rows in columns.items():
-        made = np.full((len(rows), width), fills[name], np.float32 if name == "loss_weights" else np.int64)
-        for line, values in zip(made, rows, strict=True):
+        matrix = np.full((len(rows), width), fills[name], np.float32 if name == "loss_weights" else np.int64)
+        for line, values in zip(matrix, rows, strict=True):
             line[: len(values)] = values
-        batch[name] = torch.from_numpy(made)
+        batch[name] = torch.from_numpy(matrix)
     return batch
 
 

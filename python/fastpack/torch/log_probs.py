@@ -51,8 +51,8 @@ def token_log_probs(
     size = whole_number("chunk", chunk, 1)
     check_type("logits", logits, torch.Tensor, "a tensor")
     check_type("batch", batch, Mapping, "the inputs of a model, as `collate` makes them")
-    given: object = temperature
-    if not isinstance(given, (int, float)) or not 0 < given < float("inf"):
+    value: object = temperature
+    if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         message = f"must be a number above 0, not `{shown(temperature)}`"
         raise OptionError(message, "temperature")
     for name in ("input_ids", "position_ids"):
@@ -102,13 +102,13 @@ class _LogProbs(torch.autograd.Function):  # type: ignore[misc]  # mypy does not
         for begin, end in _chunks(len(ids), size):
             every = _of_chunk(logits[begin:end], temperature)
             after = slice(begin + 1, end + 1)
-            of_told = gradient[0, after, None]
-            scale = -of_told
+            of_log_probs = gradient[0, after, None]
+            scale = -of_log_probs
             if entropy:
                 finite = every.clamp(min=torch.finfo(every.dtype).min)
                 scale = scale - gradient[1, after, None] * (finite + _entropy(every)[:, None])
             of_chunk = every.exp_().mul_(scale)
-            of_chunk.scatter_add_(-1, ids[after, None], of_told.to(of_chunk.dtype))
+            of_chunk.scatter_add_(-1, ids[after, None], of_log_probs.to(of_chunk.dtype))
             found[begin:end] = of_chunk.div_(temperature)
         return found, None, None
 

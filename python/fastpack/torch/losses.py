@@ -62,9 +62,9 @@ class WeightedLabels(torch.Tensor):  # type: ignore[misc]  # torch is no depende
         if shapes[0] is None or shapes[0] != shapes[1]:
             message = "`labels` and their weights must be tensors of one shape; give those of `fastpack.torch.collate`"
             raise BatchError(message)
-        made: WeightedLabels = labels.as_subclass(cls)
-        made.loss_weights = weights
-        return made
+        weighted: WeightedLabels = labels.as_subclass(cls)
+        weighted.loss_weights = weights
+        return weighted
 
     @classmethod
     def __torch_function__(
@@ -85,9 +85,9 @@ class WeightedLabels(torch.Tensor):  # type: ignore[misc]  # torch is no depende
             return result
         if result.dtype != torch.int64:
             return result.as_subclass(torch.Tensor)
-        given = args[0] if args else None
-        if func in _MOVES and isinstance(given, WeightedLabels) and given.loss_weights is not None:
-            weights = given.loss_weights.to(result.device)
+        source = args[0] if args else None
+        if func in _MOVES and isinstance(source, WeightedLabels) and source.loss_weights is not None:
+            weights = source.loss_weights.to(result.device)
             result.loss_weights = weights.pin_memory() if func is torch.Tensor.pin_memory else weights
         return result
 
@@ -128,8 +128,8 @@ def loss(
         True
     """
     logits = logits_of(outputs)
-    given = {"labels": labels} if loss_weights is None else {"labels": labels, "loss_weights": loss_weights}
-    for option, values in given.items():
+    tensors = {"labels": labels} if loss_weights is None else {"labels": labels, "loss_weights": loss_weights}
+    for option, values in tensors.items():
         check_type(option, values, torch.Tensor, "a tensor")
     check_switch("shift", shift)
     weights = getattr(labels, "loss_weights", None) if loss_weights is None else loss_weights
@@ -184,8 +184,8 @@ def count_trained(batches: Iterable[Mapping[str, object]]) -> int:
     """
     total = 0
     check_type("batches", batches, Iterable, "batches of `fastpack.torch.collate`")
-    given: Iterable[object] = batches
-    for batch in each_of(given, "while fastpack read `batches`"):
+    untyped: Iterable[object] = batches
+    for batch in each_of(untyped, "while fastpack read `batches`"):
         labels = batch.get("labels") if isinstance(batch, Mapping) else None
         if not isinstance(labels, torch.Tensor):
             message = "a batch has no tensor `labels`; give batches of `fastpack.torch.collate`"

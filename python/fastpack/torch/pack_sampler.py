@@ -78,10 +78,10 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
         check_type("dataset", dataset, PackedDataset, "a fastpack.torch.PackedDataset")
         check_switch("shuffle", shuffle)
         check_choice("on_remainder", on_remainder, OnRemainder)
-        given = torch.distributed.is_available() and torch.distributed.is_initialized()
-        ranks = torch.distributed.get_world_size() if given else 1
+        is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        ranks = torch.distributed.get_world_size() if is_distributed else 1
         self._ranks = ranks if num_replicas is None else whole_number("num_replicas", num_replicas, 1)
-        own = torch.distributed.get_rank() if given else 0
+        own = torch.distributed.get_rank() if is_distributed else 0
         self._rank = own if rank is None else whole_number("rank", rank, 0)
         self._dataset = dataset
         grouped = _group_size(dataset)

@@ -131,12 +131,12 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         self._packed_here, self._epoch = False, 0
         self.shards: Shards | None = None
         self._table: pa.Table | None = None
-        given = _paths_of(source)
-        if given is None:
+        paths = _paths_of(source)
+        if paths is None:
             table = _tabled(source)
         else:
             access = Access.of("PackedDataset", storage, cache_dir)
-            self.folders = [Folder(path, access=access) for path in given]
+            self.folders = [Folder(path, access=access) for path in paths]
             if any(folder.files.is_remote for folder in self.folders) and not repack:
                 self._refuse_length(is_packed=True, max_length=max_length)
                 self.shards = Shards(self.folders, split, columns)
@@ -277,8 +277,8 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
     def __getstate__(self) -> dict[str, object]:
         """The pickled state for workers: the paths of folders, or the table."""
         state = dict(self.__dict__)
-        for made in ("_ends", "_columns"):
-            state.pop(made, None)
+        for name in ("_ends", "_columns"):
+            state.pop(name, None)
         if self.folders and not self._packed_here:
             state["_table"] = None
         return state

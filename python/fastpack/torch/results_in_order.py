@@ -90,14 +90,14 @@ def by_sequence(
     check_tensors(values, len(members))
     if of == "sequences":
         _check_shapes(values, [(len(sequences),) for sequences in members], of)
-        parts = [given.unbind() for given in values]
+        parts = [tensor.unbind() for tensor in values]
     else:
         rows, flat = [(1, width) for width in widths], [(width,) for width in widths]
         are_rows = _fitting(values, rows) >= _fitting(values, flat)
         _check_shapes(values, rows if are_rows else flat, of)
         parts = [
-            _of_tokens(plan, sequences, given[0] if are_rows else given)
-            for sequences, given in zip(members, values, strict=True)
+            _of_tokens(plan, sequences, tensor[0] if are_rows else tensor)
+            for sequences, tensor in zip(members, values, strict=True)
         ]
     found: dict[int, torch.Tensor] = {}
     for sequences, of_each in zip(members, parts, strict=True):
@@ -132,9 +132,9 @@ def _of_tokens(
     """The values of the tokens of each sequence of a micro-batch."""
     lengths = plan.lengths[sequences]
     ends = np.cumsum(lengths + -lengths % plan.align_to)
-    begins = (ends - lengths - -lengths % plan.align_to).tolist()
+    starts = (ends - lengths - -lengths % plan.align_to).tolist()
     return tuple(
-        values[begin : begin + length] for begin, length in zip(begins, lengths.tolist(), strict=True)
+        values[begin : begin + length] for begin, length in zip(starts, lengths.tolist(), strict=True)
     )
 
 

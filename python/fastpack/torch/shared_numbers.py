@@ -43,9 +43,9 @@ class SharedNumbers:
 
 
 def _shared(numbers: list[int]) -> torch.Tensor:
-    made = torch.tensor(numbers, dtype=torch.int64)
+    tensor = torch.tensor(numbers, dtype=torch.int64)
     try:
-        return made.share_memory_()
+        return tensor.share_memory_()
     except (OSError, RuntimeError):
         # A machine that cannot share memory cannot have workers of loaders either.
-        return made
+        return tensor

@@ -204,8 +204,8 @@ def pack_step(
     if weights is not None:
         counts = _counts(mask, ids, plan)
         of_sequences = _weights(counts, plan, (weights, groups, constant), world_size, all_reduce_sum)
-    made = _Made(plan, ids, others, mask, of_sequences)
-    return made.step(rank, padded, pad_token_id)
+    step_columns = _StepColumns(plan, ids, others, mask, of_sequences)
+    return step_columns.step(rank, padded, pad_token_id)
 
 
 def _by_name(columns: object) -> Mapping[str, object]:
@@ -380,10 +380,10 @@ def _summed(all_reduce_sum: object, totals: npt.NDArray[np.float64]) -> npt.NDAr
         message = f"must be a function that takes a list of numbers and returns their sums, not `{shown(all_reduce_sum)}`"
         raise OptionTypeError(message, "all_reduce_sum")
     with noted("while fastpack called `all_reduce_sum`"):
-        given = all_reduce_sum(totals.tolist())
-    sums = list(given) if is_series(given) else []
+        returned = all_reduce_sum(totals.tolist())
+    sums = list(returned) if is_series(returned) else []
     if len(sums) != len(totals) or not all(isinstance(it, (int, float)) for it in sums):
-        message = f"must return {len(totals)} numbers, not `{shown(given)}`"
+        message = f"must return {len(totals)} numbers, not `{shown(returned)}`"
         raise OptionTypeError(message, "all_reduce_sum")
     return np.array(sums, dtype=float)
 
@@ -397,7 +397,7 @@ def _mini_batches(plan: StepPlan) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Made:
+class _StepColumns:
     """The columns of all sequences, for the micro-batches of a rank."""
 
     plan: StepPlan
@@ -457,9 +457,9 @@ def _values_of(step: Step, values: Sequence[torch.Tensor]) -> ValuesOf:
     """The unit of the values, by the shapes of the tensors: tokens or sequences."""
     check_tensors(values, len(step))
     pairs = list(zip(step, values, strict=True))
-    if not pairs or not all(given.shape == (len(batch.sequences),) for batch, given in pairs):
+    if not pairs or not all(tensor.shape == (len(batch.sequences),) for batch, tensor in pairs):
         return "tokens"
-    if all(given.shape == batch.inputs[_IDS].shape[1:] for batch, given in pairs):
+    if all(tensor.shape == batch.inputs[_IDS].shape[1:] for batch, tensor in pairs):
         message = 'may be those of tokens or of sequences, of which there are as many; give of="tokens" or of="sequences"'
         raise OptionError(message, "values")
     return "sequences"

@@ -52,7 +52,7 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         args: TrainingArguments,
         state: TrainerState,  # noqa: ARG002  as a Trainer calls it
         control: TrainerControl,  # noqa: ARG002  likewise
-        **given: object,  # noqa: ARG002  likewise
+        **others: object,  # noqa: ARG002  likewise
     ) -> None:
         """Sets the loader of the trainer."""
         trainer = calling_trainer()
@@ -72,7 +72,7 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         args: TrainingArguments,
         state: TrainerState,
         control: TrainerControl,  # noqa: ARG002  as a Trainer calls it
-        **given: object,  # noqa: ARG002  likewise
+        **others: object,  # noqa: ARG002  likewise
     ) -> None:
         """Resumes the stream from the checkpoint, and joins the states of all ranks once, so that no save can fail later.
 
@@ -89,7 +89,7 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         args: TrainingArguments,
         state: TrainerState,
         control: TrainerControl,  # noqa: ARG002  as a Trainer calls it
-        **given: object,  # noqa: ARG002  likewise
+        **others: object,  # noqa: ARG002  likewise
     ) -> None:
         """Writes the state of all ranks into the checkpoint: whole, or not at all.
 

@@ -100,17 +100,19 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         self._is_served = isinstance(stream, StreamConnection)
         pickled = stream.unused() if isinstance(stream, StreamConnection) else stream.__getstate__()
         found = _rank_in(rank, world_size, mesh)
-        given: dict[str, Any] = {**pickled["given"], "by_row": True}  # type: ignore[dict-item,explicit-any]  # a mapping
+        arguments: dict[str, Any] = {**pickled["given"], "by_row": True}  # type: ignore[dict-item,explicit-any]  # a mapping
         if self._is_served:
-            numbers = given["rank"], given["world_size"]
+            numbers = arguments["rank"], arguments["world_size"]
         else:
-            ranks = value_in(given, Ranks)
+            ranks = value_in(arguments, Ranks)
             numbers = ranks.rank, ranks.world_size
         self._rank, self._world_size, _ = rank_of(*(found or numbers))
         if found is not None:
             rank_and_size = {"rank": self._rank, "world_size": self._world_size}
-            given = {**given, **rank_and_size} if self._is_served else ranked(given, **rank_and_size)
-        self._given = given
+            arguments = (
+                {**arguments, **rank_and_size} if self._is_served else ranked(arguments, **rank_and_size)
+            )
+        self._arguments = arguments
         self._gather = gather
         self._group = None if mesh is None else mesh.get_group()
         # The stream of the caller, which knows whether its rows were counted; and the rows of this rank, if they were.
@@ -152,11 +154,11 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         from fastpack.streaming.stream import rows_of_rank  # noqa: PLC0415  loads the native module
 
         if self._counted is None and self._stream is not None and self._stream.is_counted:
-            self._counted = rows_of_rank(self._given)
+            self._counted = rows_of_rank(self._arguments)
         if self._counted is not None:
             return self._counted
-        steps = self._given.get("max_steps")
-        return None if steps is None else int(steps) * int(self._given["batch_size"])
+        steps = self._arguments.get("max_steps")
+        return None if steps is None else int(steps) * int(self._arguments["batch_size"])
 
     def __iter__(self) -> Iterator[Row]:
         """Yields the rows of this rank, from the loaded state on.
@@ -219,7 +221,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         from fastpack.streaming.connection import StreamConnection  # noqa: PLC0415  loads the native module
         from fastpack.streaming.stream import PackStream  # noqa: PLC0415  loads the native module
 
-        return StreamConnection(**self._given) if self._is_served else PackStream(self._given)
+        return StreamConnection(**self._arguments) if self._is_served else PackStream(self._arguments)
 
     def __getstate__(self) -> dict[str, object]:
         """The pickled values for workers, which cannot gather the states of ranks."""

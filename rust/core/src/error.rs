@@ -201,7 +201,7 @@ impl Error {
 
     /// The error of a chat template or a tokenizer, with the place of the record that needs it and the `kind`
     /// of that record.
-    pub(crate) fn asked_by(&self, origin: impl fmt::Display, kind: &str) -> Self {
+    pub(crate) fn with_record(&self, origin: impl fmt::Display, kind: &str) -> Self {
         match self {
             Self::Template { name, line, reason } => Self::Template {
                 name: name.clone(),

@@ -43,19 +43,19 @@ pub(crate) struct TableArgument(pub(crate) Table);
 impl<'py> FromPyObject<'_, 'py> for TableArgument {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let refused = match given.extract::<PyArrowType<Table>>() {
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let refused = match value.extract::<PyArrowType<Table>>() {
             Ok(table) => return Ok(Self(table.0)),
-            Err(refused) if refused.is_instance_of::<PyTypeError>(given.py()) => {
+            Err(refused) if refused.is_instance_of::<PyTypeError>(value.py()) => {
                 return Err(refused);
             }
             Err(refused) => refused,
         };
-        let plain = given.call_method1("replace_schema_metadata", (given.py().None(),));
+        let plain = value.call_method1("replace_schema_metadata", (value.py().None(),));
         if let Ok(table) = plain.and_then(|plain| plain.extract::<PyArrowType<Table>>()) {
             return Ok(Self(table.0));
         }
-        let reason = format!("cannot be taken over: {}", refused.value(given.py()));
+        let reason = format!("cannot be taken over: {}", refused.value(value.py()));
         Err(error::to_py(Error::option("table", reason)))
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str)
 }
 
 /// Reads a share: a number, or a text such as `0.1%`. The caller checks its range.
-pub(crate) fn share_given(value: Borrowed<'_, '_, PyAny>) -> Option<f64> {
+pub(crate) fn read_share(value: Borrowed<'_, '_, PyAny>) -> Option<f64> {
     match value.extract::<&str>() {
         // Parsed as `0.7e-2`: 0.7 / 100 is not the `f64` nearest to 0.007.
         Ok(text) => match text.strip_suffix('%') {

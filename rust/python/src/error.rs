@@ -69,9 +69,9 @@ pub(crate) fn to_py(error: Error) -> PyErr {
             | Error::Io { path, source } => from_io(py, &path, &source),
             Error::Tokenizer(_) => exception(py, "TokenizerError", (message,)),
             Error::Changed(path) => {
-                let said =
+                let reason =
                     "the file changed while it was read; run again once nothing writes to it";
-                exception(py, "StorageError", (INPUT_OUTPUT, said, path.as_os_str()))
+                exception(py, "StorageError", (INPUT_OUTPUT, reason, path.as_os_str()))
             }
             Error::Stale { path } => {
                 let reason =
@@ -108,14 +108,14 @@ pub(crate) fn wrong_type(py: Python<'_>, name: &str, reason: &str) -> PyErr {
 
 /// The exception for a panic: a bug in fastpack, which must not end the process.
 pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> PyErr {
-    let said = panic
+    let text = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
     let message = format!(
         "fastpack failed in a way that it should not: {}; please report this",
-        one_line(said)
+        one_line(text)
     );
     Python::attach(|py| exception(py, "InternalError", (message,)))
 }
@@ -146,9 +146,9 @@ pub(crate) fn not_an_end(py: Python<'_>, raised: PyErr) -> PyErr {
     if !raised.is_instance_of::<PyStopIteration>(py) {
         return raised;
     }
-    let made = PyRuntimeError::new_err("the caller's code raised StopIteration");
-    made.set_cause(py, Some(raised));
-    made
+    let replacement = PyRuntimeError::new_err("the caller's code raised StopIteration");
+    replacement.set_cause(py, Some(raised));
+    replacement
 }
 
 fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
@@ -161,9 +161,9 @@ fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
         _ => ("StorageError", INPUT_OUTPUT),
     };
     let errno = source.raw_os_error().unwrap_or(errno);
-    let said = source.to_string();
-    let said = one_line(said.split(" (os error").next().unwrap_or(&said));
-    exception(py, class, (errno, said, path.as_os_str()))
+    let text = source.to_string();
+    let text = one_line(text.split(" (os error").next().unwrap_or(&text));
+    exception(py, class, (errno, text, path.as_os_str()))
 }
 
 /// An exception of the caller's file system, as the source of an error of a file; the call raises the exception itself.
@@ -173,9 +173,9 @@ pub(crate) struct Raised(Arc<PyErr>, String);
 impl Raised {
     pub(crate) fn new(py: Python<'_>, raised: PyErr) -> Self {
         let kind = raised.get_type(py).name().map_or_else(|_| String::new(), |it| it.to_string());
-        let said = raised.value(py).to_string();
-        let said = if said.is_empty() { kind } else { format!("{kind}: {said}") };
-        Self(Arc::new(raised), said)
+        let text = raised.value(py).to_string();
+        let text = if text.is_empty() { kind } else { format!("{kind}: {text}") };
+        Self(Arc::new(raised), text)
     }
 
     /// The exception below an error.
@@ -227,6 +227,6 @@ impl<'py> IntoPyObject<'py> for Wording<'_> {
 }
 
 fn exception<'py>(py: Python<'py>, class: &str, args: impl PyCallArgs<'py>) -> PyErr {
-    let made = py.import("fastpack.errors").and_then(|errors| errors.getattr(class)?.call1(args));
-    made.map_or_else(|error| error, PyErr::from_value)
+    let built = py.import("fastpack.errors").and_then(|errors| errors.getattr(class)?.call1(args));
+    built.map_or_else(|error| error, PyErr::from_value)
 }

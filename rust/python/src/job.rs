@@ -49,8 +49,8 @@ impl<'py> FromPyObject<'_, 'py> for PyChatTemplate {
 
     /// Written by hand, because a derived implementation would wrap the error of a variable in another error.
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (given, kwargs, command): (_, Bound<'py, PyAny>, _) = value.extract()?;
-        Ok(Self(given, kwargs.extract()?, command))
+        let (named, kwargs, command): (_, Bound<'py, PyAny>, _) = value.extract()?;
+        Ok(Self(named, kwargs.extract()?, command))
     }
 }
 
@@ -130,10 +130,10 @@ impl JobParts {
 
 impl TemplateParts {
     pub(crate) fn new(pretrained: &Arc<Pretrained>, template: PyChatTemplate) -> Self {
-        let PyChatTemplate(given, kwargs, command) = template;
+        let PyChatTemplate(named, kwargs, command) = template;
         Self {
             pretrained: Arc::clone(pretrained),
-            template: given.map(|(name, source)| NamedTemplate { name, source }),
+            template: named.map(|(name, source)| NamedTemplate { name, source }),
             kwargs: kwargs.0,
             command,
         }
@@ -160,7 +160,7 @@ impl TemplateParts {
             }
         };
         Ok(match &self.template {
-            Some(given) => JobTemplate::Ready(Box::new(compile(given)?)),
+            Some(named) => JobTemplate::Ready(Box::new(compile(named)?)),
             // Texts need no template, so an unusable one is an error only at the first conversation.
             None => own_template(&self.pretrained.chat_templates, compile)
                 .unwrap_or_else(JobTemplate::Refused),

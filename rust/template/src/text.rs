@@ -144,29 +144,29 @@ pub(crate) fn lower(text: &str, meter: &Meter<'_>) -> Outcome<String> {
         meter.characters(text.len())?;
         meter.hold(text.len())?;
         check_letters(text)?;
-        let made = text.to_lowercase();
-        meter.hold(made.len())?;
+        let lowered = text.to_lowercase();
+        meter.hold(lowered.len())?;
         meter.release(text.len());
-        return Ok(made);
+        return Ok(lowered);
     }
     by_pieces(text, meter, str::to_lowercase)
 }
 
 /// Applies `change` to the pieces of a text, for a change that gives the same for pieces.
 fn by_pieces(text: &str, meter: &Meter<'_>, change: impl Fn(&str) -> String) -> Outcome<String> {
-    let mut made = String::new();
+    let mut out = String::new();
     for piece in pieces(text) {
         meter.characters(piece.len())?;
         check_letters(piece)?;
         let changed = change(piece);
         meter.hold(changed.len())?;
-        if made.is_empty() {
-            made = changed;
+        if out.is_empty() {
+            out = changed;
         } else {
-            made.push_str(&changed);
+            out.push_str(&changed);
         }
     }
-    Ok(made)
+    Ok(out)
 }
 
 /// `str.capitalize`
@@ -182,14 +182,14 @@ pub(crate) fn capitalize(text: &str, meter: &Meter<'_>) -> Outcome<String> {
     {
         return Err(Failure::unsupported(format_args!("capitalizing `{first}`")));
     }
-    let mut made = String::new();
+    let mut capitalized = String::new();
     for c in first.to_uppercase() {
-        meter.write_char(&mut made, c)?;
+        meter.write_char(&mut capitalized, c)?;
     }
     check_letters(&text[..first.len_utf8()])?;
     let rest = lower(chars.as_str(), meter)?;
-    made.push_str(&rest);
-    Ok(made)
+    capitalized.push_str(&rest);
+    Ok(capitalized)
 }
 
 /// `str.title`, for ASCII.
@@ -199,17 +199,17 @@ pub(crate) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
         return Err(Failure::unsupported("the title case of text outside of ASCII"));
     }
     let mut after_letter = false;
-    let mut made = String::new();
+    let mut titled = String::new();
     for piece in pieces(text) {
         meter.characters(piece.len())?;
         meter.hold(piece.len())?;
-        made.extend(piece.chars().map(|c| {
+        titled.extend(piece.chars().map(|c| {
             let cased = if after_letter { c.to_ascii_lowercase() } else { c.to_ascii_uppercase() };
             after_letter = c.is_ascii_alphabetic();
             cased
         }));
     }
-    Ok(made)
+    Ok(titled)
 }
 
 /// The byte at which the character number `index` begins, or the end.

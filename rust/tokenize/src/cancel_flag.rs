@@ -14,7 +14,7 @@ impl CancelFlag {
     }
 
     /// True if the flag is set.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }

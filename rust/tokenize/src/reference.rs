@@ -47,7 +47,7 @@ pub struct Part {
 pub(crate) struct Reference {
     engine: tokenizers::Tokenizer,
     /// The original post-processor, and an engine with it, which is made at the first call for offsets.
-    given: (Option<PostProcessorWrapper>, OnceLock<tokenizers::Tokenizer>),
+    original: (Option<PostProcessorWrapper>, OnceLock<tokenizers::Tokenizer>),
     /// An engine that finds no special token in a text, made at its first use.
     ordinary: OnceLock<tokenizers::Tokenizer>,
     /// True if the normalizer composes letters and marks, so that source ranges have to be corrected.
@@ -75,8 +75,8 @@ impl Reference {
 
     /// Wraps a finished engine; `model` is the `model` object that it was built from.
     pub(crate) fn new(model: &Value, mut engine: tokenizers::Tokenizer) -> Self {
-        let given = engine.get_post_processor().cloned();
-        engine.with_post_processor(given.clone().map(keep_offsets));
+        let original = engine.get_post_processor().cloned();
+        engine.with_post_processor(original.clone().map(keep_offsets));
         let mut special_tokens: Vec<String> = engine
             .get_added_tokens_decoder()
             .into_values()
@@ -88,7 +88,7 @@ impl Reference {
         let composes = engine.get_normalizer().is_some_and(composes);
         Self {
             engine,
-            given: (given, OnceLock::new()),
+            original: (original, OnceLock::new()),
             ordinary: OnceLock::new(),
             composes,
             special_tokens,
@@ -135,9 +135,9 @@ impl Reference {
         offsets: &mut Vec<Range<usize>>,
     ) -> Result<()> {
         check_length(text)?;
-        let engine = self.given.1.get_or_init(|| {
+        let engine = self.original.1.get_or_init(|| {
             let mut engine = self.engine.clone();
-            engine.with_post_processor(self.given.0.clone());
+            engine.with_post_processor(self.original.0.clone());
             engine
         });
         let encoding = guard(|| engine.encode_char_offsets(text, special == SpecialTokens::Add))
@@ -181,7 +181,7 @@ impl Reference {
     /// Describes each component, with its name.
     pub(crate) fn components(&self) -> Vec<(&'static str, String)> {
         let mut engine = self.engine.clone();
-        engine.with_post_processor(self.given.0.clone());
+        engine.with_post_processor(self.original.0.clone());
         components::describe(&engine)
     }
 
@@ -322,14 +322,14 @@ fn check_added_ids(value: &Value, engine: &tokenizers::Tokenizer) -> Result<()> 
     let tokens = value.get("added_tokens").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for (index, token) in tokens.iter().enumerate() {
         let (content, id) = (token["content"].as_str().unwrap_or_default(), token["id"].as_u64());
-        let given = engine.token_to_id(content);
-        if given.map(u64::from) != id {
+        let engine_id = engine.token_to_id(content);
+        if engine_id.map(u64::from) != id {
             return Err(malformed(
                 &format!("added_tokens[{index}].id"),
                 format!(
                     "`{content}` is written with the id {}, but its place gives it {}",
                     id.unwrap_or_default(),
-                    given.map_or_else(|| "none".to_owned(), |id| id.to_string()),
+                    engine_id.map_or_else(|| "none".to_owned(), |id| id.to_string()),
                 ),
             ));
         }
@@ -387,17 +387,17 @@ fn composes(normalizer: &NormalizerWrapper) -> bool {
 fn mend(sources: &mut [Source], text: &str) {
     let mut following: Option<(Range<usize>, usize)> = None;
     for source in sources.iter_mut().rev() {
-        let told = source.range.clone();
+        let reported = source.range.clone();
         let end = match &following {
-            Some((range, end)) if *range == told => *end,
+            Some((range, end)) if *range == reported => *end,
             Some((range, _)) => range.start,
             None => text.len(),
         };
-        let gap = text.get(told.end..end).unwrap_or_default();
-        if !gap.contains(char::is_whitespace) && told.end < end {
+        let gap = text.get(reported.end..end).unwrap_or_default();
+        if !gap.contains(char::is_whitespace) && reported.end < end {
             source.range.end = end;
         }
-        following = Some((told, source.range.end));
+        following = Some((reported, source.range.end));
     }
 }
 

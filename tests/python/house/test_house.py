@@ -178,8 +178,8 @@ def test_defaults_are_written_once():
 def test_every_option_of_a_function_reaches_the_native_module(name):
     """An option is in a group, which takes it from the arguments of a call, or the body of the call names it or its value."""
     sources = "".join(map(inspect.getsource, (run, streaming, native, repack_source)))
-    named = set(re.findall(r'given(?:\[|\.get\()"(\w+)"', sources))
-    values = set(re.findall(r"value_in\((?:self\._)?given, (\w+)\)", sources))
+    named = set(re.findall(r'arguments(?:\[|\.get\()"(\w+)"', sources))
+    values = set(re.findall(r"value_in\((?:self\._)?arguments, (\w+)\)", sources))
     grouped = {
         option.name
         for option in OPTIONS.values()

@@ -22,7 +22,7 @@ from fastpack.cli.flags import FLAGS
 from fastpack.cli.main import main
 from fastpack.cli.parser import parse
 from fastpack.options import OPTIONS
-from fastpack.options.value import fields_of, from_table, given_of, names_of, to_table
+from fastpack.options.value import fields_of, from_table, names_of, nondefault_fields, to_table
 
 ROOT = Path(__file__).parents[3]
 KINDS = OPTIONS["objective"].kinds
@@ -120,7 +120,7 @@ def test_a_value_of_another_option_is_its_call_and_its_table(value):
 
 def test_every_field_of_every_value_is_given_somewhere_and_told():
     spelled = {flag.option for flags in FLAGS.values() for flag in flags}
-    given = {(value.option, name) for value in [*VALUES, *OTHERS] for name in given_of(value)}
+    given = {(value.option, name) for value in [*VALUES, *OTHERS] for name in nondefault_fields(value)}
     for name, option in HELD.items():
         for field in fields_of(option.kinds.values()):
             assert field.doc, (name, field.name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fastpack
 from fastpack.options import OPTIONS
-from fastpack.options.value import KIND, Value, fields_of, from_table, given_of, word_of
+from fastpack.options.value import KIND, Value, fields_of, from_table, nondefault_fields, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,7 +125,9 @@ def nested(old: Mapping[str, Any], base: Mapping[str, Any] | None = None, **word
         only = kinds.get(option)
         before = given.get(option)
         inner = (
-            {name: getattr(before, name) for name in given_of(before)} if isinstance(before, Value) else {}
+            {name: getattr(before, name) for name in nondefault_fields(before)}
+            if isinstance(before, Value)
+            else {}
         )
         if only and only.plain and not isinstance(before, Value) and before is not None:
             inner = {only.plain: before}

@@ -169,7 +169,7 @@ def run_to_end(files, worlds, lot, **options):
     for phase, ranks in enumerate(worlds):
         streams = [
             PackStream(
-                {**ranked(stream_of(files, **options, batch_size=2)._given, rank, ranks), "by_row": True}
+                {**ranked(stream_of(files, **options, batch_size=2)._arguments, rank, ranks), "by_row": True}
             )
             for rank in range(ranks)
         ]

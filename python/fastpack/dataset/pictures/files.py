@@ -56,8 +56,8 @@ class PictureFiles:
             here_only: Whether pictures in remote storage are refused, on web servers or in stores.
         """
         folders = list(folders)
-        given = {} if moved is None else dict(moved)
-        pairs = [(Path(_place("moved", before)), _place("moved", now)) for before, now in given.items()]
+        moves = {} if moved is None else dict(moved)
+        pairs = [(Path(_place("moved", before)), _place("moved", now)) for before, now in moves.items()]
         # The innermost folder says where a file lies.
         self._moved = sorted(pairs, key=lambda pair: len(pair[0].parts), reverse=True)
         self._readings = _readings_of(folders)

@@ -489,12 +489,12 @@ FOREIGN_COMMANDS: Final[dict[str, str]] = {
 
 def meant_word(option: str, value: object, words: Sequence[str]) -> str:
     """A hint for a wrong word of an option, or of an option in a value such as `padding.side`; empty if no word is near."""
-    for given in _each(value):
-        plain = re.sub(r"[-_ ]+", "_", given.strip().lower())
+    for word in _each(value):
+        plain = re.sub(r"[-_ ]+", "_", word.strip().lower())
         advice = WORD_ADVICE.get(option, {}).get(plain)
         if advice:
             return advice
-        if given in words:
+        if word in words:
             continue
         foreign = FOREIGN_WORDS.get(option, {}).get(plain)
         meant = foreign if foreign in words else nearest(plain, words)

@@ -23,14 +23,14 @@ _ABOUT = frozenset({"id", "ids", "name", "source", "type", "model", "language", 
 """Last words of fields that tell about a text, and do not hold it."""
 
 
-def field_hint(message: str, given: object = None) -> str:
+def field_hint(message: str, configured: object = None) -> str:
     """A hint for a record without known fields, made from the field names in an error of the core and the `fields` that were given.
 
     It names all fields that a shape needs and the record has under other names, so that following it reads the record. Without
     such a shape it is empty.
     """
     wanted, _, listed = message.rpartition(", found ")
-    fields = dict(given) if isinstance(given, Mapping) else {}
+    fields = dict(configured) if isinstance(configured, Mapping) else {}
     found = re.findall(r"`([^`]+)`", listed.partition(";")[0])
     if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
         return Message("pairs of preferences take ", Setting("objective", "preference"))
@@ -53,14 +53,14 @@ def _is_wanted(parts: Sequence[Sequence[str]], wanted: str) -> bool:
 
 
 def _named(
-    parts: Sequence[Sequence[str]], found: Sequence[str], given: Mapping[str, str]
+    parts: Sequence[Sequence[str]], found: Sequence[str], fields: Mapping[str, str]
 ) -> dict[str, str] | None:
     """The fields of a record that its parts have under other names; `None` if the record lacks a part, or all are named."""
     hint: dict[str, str] = {}
     for part, *others in parts:
-        if part in given:
+        if part in fields:
             continue
-        left = [field for field in found if field not in {*given.values(), *hint.values()}]
+        left = [field for field in found if field not in {*fields.values(), *hint.values()}]
         if any(name in left for name in (part, *others)):
             continue
         field = next((field for field in left if _means(field, part, others)), None)

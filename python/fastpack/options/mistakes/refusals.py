@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["suggesting", "with_hint"]
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
-def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
+def suggesting(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Wraps a function: its errors about an unknown keyword or word suggest the nearest one.
 
     Words may also be spelled as on a command line: `best-fit` is `best_fit`.
@@ -43,7 +43,7 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
     name = function.__name__
 
     @functools.wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
+    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         _refuse_misplaced(name, parameters, args, kwargs)
         for option, value in kwargs.items():
             words = () if option in _FREE else words_of(option, name)
@@ -63,34 +63,34 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
 
 
 def with_hint(
-    refused: OptionError | RecordError, name: str, given: Mapping[str, object]
+    refused: OptionError | RecordError, name: str, arguments: Mapping[str, object]
 ) -> OptionError | RecordError:
     """An error of the function `name` with the word or field that was probably meant; the same one if none is near."""
     if isinstance(refused, RecordError):
-        hint = _record_hint(refused, name, given)
+        hint = _record_hint(refused, name, arguments)
         if not hint:
             return refused
         return RecordError(Message(str(refused), "; ", hint), refused.path, refused.line, refused.reason)
     place = _places(name).get(refused.option)
     if place is not None:
-        return with_hint(type(refused)(refused.reason, place), name, given)
-    hint = word_hint(refused.option, *_given_words(refused.option, name, given))
+        return with_hint(type(refused)(refused.reason, place), name, arguments)
+    hint = word_hint(refused.option, *_value_and_words(refused.option, name, arguments))
     if not hint or "did you mean" in refused.reason:
         return refused
     return type(refused)(Message(refused.reason, "; ", hint), refused.option)
 
 
-def _given_words(option: str, name: str, given: Mapping[str, object]) -> tuple[object, Sequence[str]]:
+def _value_and_words(option: str, name: str, arguments: Mapping[str, object]) -> tuple[object, Sequence[str]]:
     """The given value of an option or of a field, and the words that it takes."""
     holder, _, field = option.partition(".")
     if option in OPTIONS and option in OPTIONS[option].kinds:
-        plain = getattr(given.get(option), OPTIONS[option].kinds[option].plain, None)
-        return given.get(option) if plain is None else plain, words_of(option, name)
+        plain = getattr(arguments.get(option), OPTIONS[option].kinds[option].plain, None)
+        return arguments.get(option) if plain is None else plain, words_of(option, name)
     if not field or holder not in OPTIONS:
-        return given.get(option), words_of(option, name)
+        return arguments.get(option), words_of(option, name)
     kinds = OPTIONS[holder].kinds
     found = next((it for it in fields_of(kinds.values()) if it.name == field), None)
-    value = given.get(holder)
+    value = arguments.get(holder)
     return getattr(value, field, None), words_in(found.type) if found else ()
 
 
@@ -110,11 +110,11 @@ def _places(name: str) -> dict[str, str]:
     }
 
 
-def _record_hint(refused: RecordError, name: str, given: Mapping[str, object]) -> str:
+def _record_hint(refused: RecordError, name: str, arguments: Mapping[str, object]) -> str:
     """The remedy for a record that cannot be read."""
     if refused.reason == "no_content":
-        return field_hint(str(refused), value_in(given, Reading).fields)
-    is_skipped = given.get("on_bad_record") not in {None, "error"} or not words_of("on_bad_record", name)
+        return field_hint(str(refused), value_in(arguments, Reading).fields)
+    is_skipped = arguments.get("on_bad_record") not in {None, "error"} or not words_of("on_bad_record", name)
     if refused.reason not in _OF_ONE_RECORD or is_skipped or "on_bad_record" in str(refused):
         return ""
     return Message(Setting("on_bad_record", "skip"), " leaves such records out, and counts them")
@@ -124,12 +124,12 @@ _OF_ONE_RECORD = frozenset({"invalid_json", "invalid_utf8", "template"})
 """Faults of single records among many that are right."""
 
 
-def _refuse_packing(given: Mapping[str, object]) -> None:
+def _refuse_packing(arguments: Mapping[str, object]) -> None:
     """Refuses a packing strategy that is given for an objective whose rows hold one document each.
 
     Further in, a strategy that was given can no longer be told from the default.
     """
-    objective, strategy = given.get("objective", "causal"), word_of(given.get("strategy"))
+    objective, strategy = arguments.get("objective", "causal"), word_of(arguments.get("strategy"))
     kind = objective.kind if isinstance(objective, Objective) else objective
     one_each = isinstance(kind, str) and kind in KINDS and kind not in PACKED_OBJECTIVES
     if one_each and strategy in get_args(Strategy) and not one_document_a_row(strategy):
@@ -149,10 +149,10 @@ def _refuse_misplaced(
     name: str,
     parameters: Mapping[str, inspect.Parameter],
     args: Sequence[object],
-    given: Mapping[str, object],
+    keywords: Mapping[str, object],
 ) -> None:
     """Refuses keywords that a function does not have, too many values without one, and one that is missing."""
-    for option in given:
+    for option in keywords:
         if option not in parameters:
             hint = option_hint(option, parameters)
             reason = Message(f"{name} has none of that name{'; ' if hint else ''}", hint)
@@ -165,7 +165,7 @@ def _refuse_misplaced(
             f"`max_length={shown(args[len(positional)])}`"
         )
         raise OptionTypeError(message, "max_length")
-    if "max_length" in parameters and "max_length" not in given:
+    if "max_length" in parameters and "max_length" not in keywords:
         required = parameters["max_length"].default is inspect.Parameter.empty
         if required:
             message = "must be given, the tokens that a row holds at most, such as 4096"

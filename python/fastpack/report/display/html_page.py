@@ -160,13 +160,13 @@ def _report_parts(report: Report, packed: Folder | None) -> Iterator[str]:
             numbers=(0, 1),
         ),
     )
-    made = [
+    settings = [
         ("objective", report.objective),
         ("strategy", report.strategy),
         ("engine", report.engine),
         ("template", report.template_engine),
     ]
-    yield section("How it was made", table((), [(name, value) for name, value in made if value]))
+    yield section("How it was made", table((), [(name, value) for name, value in settings if value]))
     if facts is not None and packed is not None:
         yield section("Rows as text", _KEY, *(_row(row) for row in facts.rows))
         yield section("Run it again", _again(packed))

@@ -125,8 +125,8 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
                 f"{counted(share.drawn.tokens, 'token')}"
             ),
         )
-    made_for = "" if report.objective == "causal" else f", for {report.objective}"
-    yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{made_for}"
+    purpose = "" if report.objective == "causal" else f", for {report.objective}"
+    yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{purpose}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
     if report.classes:
         yield "classes", _listed(report.classes)

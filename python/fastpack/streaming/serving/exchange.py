@@ -81,10 +81,10 @@ class Exchange:
         """Makes the call, and reads to its end."""
         from pyarrow import flight  # noqa: PLC0415  importing fastpack is to cost nothing
 
-        given: dict[str, Any] = {} if roots is None else {"tls_root_certs": roots}  # type: ignore[explicit-any]
+        tls_options: dict[str, Any] = {} if roots is None else {"tls_root_certs": roots}  # type: ignore[explicit-any]
         try:
             headers: list[Any] = [(HEADER.encode(), token_header(os.environ.get(TOKEN, "")).encode())]  # type: ignore[explicit-any]
-            with flight.FlightClient(location, generic_options=list(_OPTIONS), **given) as client:
+            with flight.FlightClient(location, generic_options=list(_OPTIONS), **tls_options) as client:
                 called = client.do_exchange(
                     flight.FlightDescriptor.for_path("fastpack"), flight.FlightCallOptions(headers=headers)
                 )

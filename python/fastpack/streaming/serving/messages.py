@@ -38,13 +38,13 @@ __all__ = [
     "TOKEN",
     "ForeignError",
     "content_of",
+    "error_message",
     "error_of",
-    "error_said",
     "hello_of",
     "message_of",
     "metadata_of",
     "read_message",
-    "table_said",
+    "table_message",
     "token_header",
     "welcome_of",
 ]
@@ -83,7 +83,7 @@ def message_of(kind: str, *content: object) -> bytes:
     return json.dumps([kind, *content]).encode()
 
 
-def table_said(connection: str, step: int, metadata: Mapping[bytes, bytes]) -> bytes:
+def table_message(connection: str, step: int, metadata: Mapping[bytes, bytes]) -> bytes:
     """The message of a table. The metadata is behind it as it is, since to quote a state takes as long as to send the table."""
     sizes = [(key.decode(), len(value)) for key, value in metadata.items()]
     return b"\n".join([message_of("table", connection, step, sizes), b"".join(metadata.values())])
@@ -95,16 +95,16 @@ def metadata_of(sizes: list[Any], values: bytes) -> dict[bytes, bytes]:  # type:
     return {str(key).encode(): values[end - size : end] for (key, size), end in zip(sizes, ends, strict=True)}
 
 
-def read_message(said: pa.Buffer) -> tuple[str, list[Any]]:  # type: ignore[explicit-any]  # of JSON, and bytes
+def read_message(message: pa.Buffer) -> tuple[str, list[Any]]:  # type: ignore[explicit-any]  # of JSON, and bytes
     """The kind and the content of a message.
 
     Raises:
         ForeignError: It is none.
     """
     try:
-        if said.size > LARGEST:
+        if message.size > LARGEST:
             raise ValueError  # noqa: TRY301  one message for all
-        text, _, behind = said.to_pybytes().partition(b"\n")
+        text, _, behind = message.to_pybytes().partition(b"\n")
         kind, *content = json.loads(text)
         return str(kind), [*content, behind] if behind else content
     except (ValueError, TypeError, RecursionError) as refused:
@@ -144,12 +144,12 @@ def welcome_of(content: list[JsonValue]) -> Welcome:
     return Welcome(connection, _place_of(place))
 
 
-def _place_of(said: list[JsonValue]) -> Place:
+def _place_of(content: list[JsonValue]) -> Place:
     """A place, as JSON has it."""
-    return Place(*content_of(said, int, (str, type(None))))
+    return Place(*content_of(content, int, (str, type(None))))
 
 
-def error_said(error: BaseException) -> bytes:
+def error_message(error: BaseException) -> bytes:
     """An error as a message: its class and arguments."""
     arguments: list[object] = list(error.args)
     if isinstance(error, OSError):

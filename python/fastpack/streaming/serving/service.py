@@ -54,8 +54,10 @@ class _Guard(flight.ServerMiddlewareFactory):
         self._header, self._reason = None if token is None else token_header(token).encode(), reason
 
     def start_call(self, info: flight.CallInfo, headers: dict[str, list[str] | list[bytes]]) -> None:  # noqa: ARG002
-        said = [value.encode() if isinstance(value, str) else value for value in headers.get(HEADER, [])]
-        if self._header is not None and not (len(said) == 1 and hmac.compare_digest(said[0], self._header)):
+        tokens = [value.encode() if isinstance(value, str) else value for value in headers.get(HEADER, [])]
+        if self._header is not None and not (
+            len(tokens) == 1 and hmac.compare_digest(tokens[0], self._header)
+        ):
             raise flight.FlightUnauthenticatedError(self._reason)
 
 
@@ -108,8 +110,8 @@ class Service(flight.FlightServerBase):
                 self._folder.release()
             if isinstance(failed, FastpackError):
                 raise
-            number, said = (failed.errno, failed.strerror) if isinstance(failed, OSError) else (None, None)
-            raise StorageError(number or errno.EADDRNOTAVAIL, said or shown(str(failed)), str(to)) from failed
+            number, text = (failed.errno, failed.strerror) if isinstance(failed, OSError) else (None, None)
+            raise StorageError(number or errno.EADDRNOTAVAIL, text or shown(str(failed)), str(to)) from failed
         self.address = to._replace(port=max(0, self.port))
         """The address, with the port that the system chose for port 0."""
         if self._folder is None:

@@ -51,7 +51,9 @@ def frame_of(
     frames = [_frame(text, count, token) for token in tokens if token and token in text]
     # The token that is repeated most comes first.
     frames.sort(key=lambda frame: frame.surplus, reverse=True)
-    return next((frame for frame in frames if all(frame.text(each) == said for said, each in known)), None)
+    return next(
+        (frame for frame in frames if all(frame.text(each) == wanted for wanted, each in known)), None
+    )
 
 
 def _frame(text: str, count: int, token: str) -> Frame:

@@ -68,8 +68,8 @@ class CallProcessor:
     ) -> PictureProcessor:
         """The processor, loaded and tried unless it was."""
         if self._loaded is None or self._loaded[0] != images or self._loaded[1] is not tokenizer:
-            made = loaded_processor(images, tokenizer, revision=revision, token=token)
-            self._loaded = images, tokenizer, made
+            loaded = loaded_processor(images, tokenizer, revision=revision, token=token)
+            self._loaded = images, tokenizer, loaded
         return self._loaded[2]
 
 
@@ -133,7 +133,9 @@ def texts_of(
     """The function that makes the texts of pictures, or the reason that the processor refuses the size of one."""
 
     def texts(sizes: list[tuple[int, int]], pictures: int) -> list[tuple[str | None, str]]:
-        made = processor.replacements(sizes, pictures)
-        return [(None, each.reason) if isinstance(each, PictureError) else (each, "") for each in made]
+        replacements = processor.replacements(sizes, pictures)
+        return [
+            (None, each.reason) if isinstance(each, PictureError) else (each, "") for each in replacements
+        ]
 
     return texts

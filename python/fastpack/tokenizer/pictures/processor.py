@@ -152,8 +152,8 @@ class PictureProcessor:
         key = (width, height, number)
         text = self._texts.get(key)
         if text is None:
-            made = self._computed([(width, height)], number)[0] or self._processed((width, height), number)
-            text = self._texts[key] = self._shared.setdefault(made, made)
+            written = self._computed([(width, height)], number)[0] or self._processed((width, height), number)
+            text = self._texts[key] = self._shared.setdefault(written, written)
         return text
 
     def replacements(self, sizes: Sequence[Size], pictures: int) -> list[str | PictureError]:
@@ -189,16 +189,16 @@ class PictureProcessor:
     def _processed(self, size: Size, number: int) -> str:
         """The text that the processor writes for a picture without content."""
         reason = _fault(size)
-        made = (
+        result = (
             PictureError(reason)
             if reason
             else self._runs.expanded_empty([size] * number, weightless=self._weightless)
         )
-        if isinstance(made, list):
-            return made[0]
+        if isinstance(result, list):
+            return result[0]
         named = type(self.processor).__name__
-        message = f"`{named}` takes no picture of {size[0]} x {size[1]} pixels: {reason_of(made)}"
-        raise PictureError(message) from made
+        message = f"`{named}` takes no picture of {size[0]} x {size[1]} pixels: {reason_of(result)}"
+        raise PictureError(message) from result
 
 
 def _fault(size: Size) -> str | None:

@@ -102,13 +102,13 @@ class Runs:
         with self._lock:
             # Nested, as `apply_chat_template` passes the pictures of a conversation: side by side they would be
             # pictures of as many conversations.
-            made = self.processor(
+            processed = self.processor(
                 text=[self.marker * len(pictures)],
                 images=[list(pictures)],
                 images_kwargs={**self.options, **more},
                 return_text_replacement_offsets=True,
             )
-        found = made.get("text_replacement_offsets")
+        found = processed.get("text_replacement_offsets")
         if not found or [each["text"] for each in found[0]] != [self.marker] * len(pictures):
             fault = "does not tell what it writes for a picture (`text_replacement_offsets`)"
             raise refusal(
@@ -124,9 +124,9 @@ class Runs:
             weightless: Whether pictures without pixels are tried first, which take milliseconds whatever their size.
         """
         if weightless:
-            made = self.expanded_weightless(sizes)
-            if not isinstance(made, Exception):
-                return made
+            texts = self.expanded_weightless(sizes)
+            if not isinstance(texts, Exception):
+                return texts
         return attempt(lambda: self.expanded([_blank(size) for size in sizes]))
 
     def expanded_weightless(self, sizes: Sequence[Size]) -> list[str] | Exception:
@@ -136,10 +136,10 @@ class Runs:
     def counts(self, sizes: Sequence[Size]) -> list[int]:
         """The number of tokens that the processor computes for a picture of each size, without looking at pictures."""
         with self._lock:
-            made = self.processor._get_num_multimodal_tokens(  # noqa: SLF001  transformers offers it to engines by this name
+            counted = self.processor._get_num_multimodal_tokens(  # noqa: SLF001  transformers offers it to engines by this name
                 image_sizes=[(height, width) for width, height in sizes], images_kwargs=self.options
             )
-        return [int(count) for count in made.num_image_tokens]
+        return [int(count) for count in counted.num_image_tokens]
 
     def computes_counts(self) -> bool:
         """True if the processor has the method that `counts` calls."""
@@ -153,13 +153,13 @@ class Runs:
     def encoded(self, content: list[dict[str, object]]) -> Mapping[str, object]:
         """The columns of a conversation of one message, pictures included."""
         with self._lock:
-            made: Mapping[str, object] = self.processor.apply_chat_template(
+            columns: Mapping[str, object] = self.processor.apply_chat_template(
                 [{"role": "user", "content": content}],
                 tokenize=True,
                 return_dict=True,
                 processor_kwargs={"images_kwargs": dict(self.options)},
             )
-        return made
+        return columns
 
     def tokenized(self, text: str, *, special: bool) -> list[int]:
         """The ids of a text, with the special tokens that the tokenizer adds or without."""

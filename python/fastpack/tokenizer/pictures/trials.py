@@ -143,9 +143,9 @@ def _named(size: Size) -> str:
     return f"{size[0]} x {size[1]} pixels"
 
 
-def _first(made: list[str] | Exception) -> str | None:
+def _first(texts: list[str] | Exception) -> str | None:
     """The text of a conversation's first picture; `None` if the processor refuses its size."""
-    return None if isinstance(made, Exception) else made[0]
+    return None if isinstance(texts, Exception) else texts[0]
 
 
 def _empty(runs: Runs, size: Size, *, weightless: bool) -> str | None:
@@ -155,8 +155,8 @@ def _empty(runs: Runs, size: Size, *, weightless: bool) -> str | None:
 
 def _takes_none(runs: Runs) -> OptionError:
     """The error about a processor that takes no picture, or takes none with these options."""
-    made = attempt(lambda: runs.expanded([noise(_USUAL[0])]))
-    reason = reason_of(made) if isinstance(made, Exception) else "it refuses all sizes"
+    result = attempt(lambda: runs.expanded([noise(_USUAL[0])]))
+    reason = reason_of(result) if isinstance(result, Exception) else "it refuses all sizes"
     if runs.options and _empty(Runs(runs.processor, {}), _USUAL[0], weightless=False):
         named = type(runs.processor).__name__
         message = f"`{named}` takes no picture with {shown(runs.options)}: {reason}"
@@ -169,11 +169,11 @@ def _among(runs: Runs, sizes: Sequence[Size], number: int, *, weightless: bool) 
     texts: dict[Size, str] = {}
     for first in range(len(sizes)):
         group = [sizes[(first + each) % len(sizes)] for each in range(number)]
-        made = runs.expanded_empty(group, weightless=weightless)
-        if isinstance(made, Exception):
-            fault = f"takes pictures one by one, but not {number} of them: {reason_of(made)}"
-            raise refusal(runs.processor, fault, _FITTING) from made
-        for size, text in zip(group, made, strict=True):
+        expanded = runs.expanded_empty(group, weightless=weightless)
+        if isinstance(expanded, Exception):
+            fault = f"takes pictures one by one, but not {number} of them: {reason_of(expanded)}"
+            raise refusal(runs.processor, fault, _FITTING) from expanded
+        for size, text in zip(group, expanded, strict=True):
             if texts.setdefault(size, text) != text:
                 fault = (
                     f"writes other texts for the same picture of {_named(size)} "
@@ -187,6 +187,6 @@ def _frame(runs: Runs, texts: Mapping[Size, str | None]) -> Frame | None:
     """The frame of replacements whose tokens the processor can count without a picture."""
     if not runs.computes_counts():
         return None
-    made = {size: attempt(partial(runs.counts, [size])) for size in texts}
-    counts = {size: None if isinstance(count, Exception) else count[0] for size, count in made.items()}
+    results = {size: attempt(partial(runs.counts, [size])) for size in texts}
+    counts = {size: None if isinstance(count, Exception) else count[0] for size, count in results.items()}
     return frame_of(texts, counts, [runs.marker, *runs.processor.tokenizer.get_added_vocab()])

@@ -198,12 +198,12 @@ def _lengths_of(
     batch: Mapping[str, torch.Tensor], rows: int, width: int, seq_lengths: Sequence[Sequence[int]] | None
 ) -> tuple[list[list[int]], str]:
     """The lengths of the documents of each row, and the argument or entry that holds them."""
-    given = batch.get("seq_lengths") if seq_lengths is None else seq_lengths
-    if given is not None:
+    listed = batch.get("seq_lengths") if seq_lengths is None else seq_lengths
+    if listed is not None:
         try:
-            lengths = [list(map(int, row)) for row in given]
+            lengths = [list(map(int, row)) for row in listed]
         except (TypeError, ValueError, RuntimeError, OverflowError) as refused:
-            message = f"must be the lengths of the documents of each row, not `{shown(given)}`"
+            message = f"must be the lengths of the documents of each row, not `{shown(listed)}`"
             raise OptionError(message, "seq_lengths") from refused
         return [list(chain.from_iterable(lengths))] if rows == 1 else lengths, "seq_lengths"
     if rows == 1 and batch.get("cu_seq_lens_q") is not None:
@@ -315,10 +315,10 @@ def _remedy(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundarie
     together = {name: value for change, _ in changes for name, value in change.items()}
     for change, words in [*changes, (together, " and ".join(words for _, words in changes))]:
         mended = {name: value for name, value in {**batch, **change}.items() if value is not None}
-        if change and _keeps_apart(model, mended, boundaries):
+        if change and _separates_documents(model, mended, boundaries):
             return words
     flat, flat_boundaries = _flattened(batch, boundaries)
-    if _keeps_apart(model, flat, flat_boundaries):
+    if _separates_documents(model, flat, flat_boundaries):
         return (
             "lay the rows end to end, as fastpack.torch.collate does: this attention implementation does not read "
             "`position_ids` of several rows"
@@ -368,7 +368,9 @@ def _changes(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> list
     return changes
 
 
-def _keeps_apart(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> bool:
+def _separates_documents(
+    model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries
+) -> bool:
     try:
         return _leak(model, batch, boundaries, forward(model, batch).logits) is None
     except BatchError:
@@ -426,13 +428,13 @@ def _check_alone(
         single["labels"] = batch["labels"].as_subclass(torch.Tensor)[row : row + 1, start : start + length]
     alone = forward(model, single).logits
     packed = logits[row : row + 1, start : start + length]
-    apart = float(movement(packed, alone).max())
+    distance = float(movement(packed, alone).max())
     spread = float(alone.float().amax() - alone.float().amin())
-    if apart > _ALONE * tolerance(logits) * spread:
+    if distance > _ALONE * tolerance(logits) * spread:
         causes = [words for _, words in _changes(batch, boundaries)] or [
             "`attention_mask` leaves out the sliding window of the model; leave `padded` out of `collate`"
             if batch.get("attention_mask") is not None
             else "the model looks across documents in a way that other tokens do not show; take another model"
         ]
-        message = f"the document at row {row}, token {start} has other logits than alone, by {apart:.3g}: {causes[0]}"
+        message = f"the document at row {row}, token {start} has other logits than alone, by {distance:.3g}: {causes[0]}"
         raise BatchError(message)

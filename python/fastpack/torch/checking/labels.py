@@ -183,9 +183,9 @@ def _complaint(
     loss, move = float(places.losses[one]), float(places.moves[one])
     is_mean = _is_near(moved, wanted / number, result) and _is_near(alone_moved, move, result)
     if not is_mean and not (part > 0 and _is_near(alone_moved, part * move, result)):
-        said = wanted / number
+        predicted = wanted / number
         return (
-            f"other labels move the loss by {moved:.4g}, and the logits before them say {said:.4g}; one alone moves it by "
+            f"other labels move the loss by {moved:.4g}, and the logits before them say {predicted:.4g}; one alone moves it by "
             f"{alone_moved:.4g}, and its logits say {move:.4g}"
         )
     rest, rest_alone = (

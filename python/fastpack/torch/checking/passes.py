@@ -72,12 +72,12 @@ def forward(model: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> Result
     Raises:
         BatchError: It does not take the batch, or its logits are not finite.
     """
-    given = {name: value for name, value in batch.items() if name not in _NOT_FOR_FORWARD}
-    plain = given.get("labels")
+    inputs = {name: value for name, value in batch.items() if name not in _NOT_FOR_FORWARD}
+    plain = inputs.get("labels")
     if isinstance(plain, torch.Tensor):
-        given["labels"] = plain.as_subclass(torch.Tensor)
+        inputs["labels"] = plain.as_subclass(torch.Tensor)
     try:
-        outputs = model(**given)
+        outputs = model(**inputs)
     except TypeError as refused:
         message = f"the model cannot be called with this batch: {refused}"
         raise BatchError(message) from refused
@@ -116,5 +116,5 @@ def tolerance(logits: torch.Tensor) -> float:
 def vocabulary_of(model: torch.nn.Module, logits: torch.Tensor) -> int:
     """The number of tokens that the model both takes and gives."""
     embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
-    given = int(logits.shape[-1])
-    return min(int(getattr(embedding, "num_embeddings", given)), given)
+    width = int(logits.shape[-1])
+    return min(int(getattr(embedding, "num_embeddings", width)), width)

@@ -161,14 +161,14 @@ class PictureCollator:
             raise OptionTypeError(message, "rows")
         lengths = [lengths_of(row, number) for number, row in enumerate(rows)]
         rows = [full_row(row, number) for number, row in enumerate(rows)]
-        made = [
+        per_document = [
             values for number, row in enumerate(rows) for values in self._of_row(row, lengths[number], number)
         ]
-        if self._stand_in and rows and not any(made):
+        if self._stand_in and rows and not any(per_document):
             values, tokens = self._stand_in
             rows.append(self._stand_in_row(tokens, rows[0]))
             lengths.append(np.array(rows[-1]["seq_lengths"], np.int64))
-            made.append(values)
+            per_document.append(values)
         batch = self._collate([_without_pictures(row) for row in rows])
         for name in _OF_FLASH:
             batch.pop(name, None)
@@ -180,20 +180,20 @@ class PictureCollator:
         if self._masks is not None:
             batch["attention_mask"] = self._masks.of_batch(batch, of_documents.tolist())
         if self._rope_index is not None:
-            rope = self._rope_positions(batch, of_documents, made)
+            rope = self._rope_positions(batch, of_documents, per_document)
             batch["position_ids"] = torch.cat([batch["position_ids"][None], rope])
-        return batch | joined([values for values in made if values])
+        return batch | joined([values for values in per_document if values])
 
     def _of_row(self, row: Mapping[str, object], lengths: Lengths, number: int) -> list[Values]:
         """The tensors of the pictures of each document of a row; none for a document without pictures."""
         ids = _tokens(row, "input_ids", number)
         placeholder = self._processing.placeholder
         documents = documents_of(pictures_of_row(row, number), ids, lengths, placeholder, number)
-        made: list[Values] = []
+        per_document: list[Values] = []
         for references, end, length in zip(documents, lengths.cumsum(), lengths, strict=True):
             places = int((ids[end - length : end] == placeholder).sum())
-            made.append(self._of_document(references, places, number) if references else {})
-        return made
+            per_document.append(self._of_document(references, places, number) if references else {})
+        return per_document
 
     def _of_document(self, references: Sequence[PictureReference], places: int, number: int) -> Values:
         """The tensors of the pictures of a document of row `number`, whose tokens have this number of `places`."""
@@ -226,16 +226,16 @@ class PictureCollator:
     def _stand_in_row(self, tokens: Values, row: Mapping[str, object]) -> dict[str, object]:
         """A row of one document without labels that shows the picture that stands in."""
         ids = tokens["input_ids"][0].numpy()
-        made: dict[str, object] = {"input_ids": ids, "seq_lengths": [len(ids)]}
+        columns: dict[str, object] = {"input_ids": ids, "seq_lengths": [len(ids)]}
         fills = {"labels": NOT_TRAINED, "loss_weights": 0.0}
-        made |= {name: np.full(len(ids), fill) for name, fill in fills.items() if name in row}
-        return made | {name: tokens[name][0].numpy() for name in self._processing.token_columns}
+        columns |= {name: np.full(len(ids), fill) for name, fill in fills.items() if name in row}
+        return columns | {name: tokens[name][0].numpy() for name in self._processing.token_columns}
 
-    def _rope_positions(self, batch: Batch, lengths: Lengths, made: Sequence[Values]) -> torch.Tensor:
+    def _rope_positions(self, batch: Batch, lengths: Lengths, per_document: Sequence[Values]) -> torch.Tensor:
         """The positions in three dimensions of the documents of a batch, [3, 1, T], each document alone."""
         columns = {name: batch[name] for name in ("input_ids", *self._processing.token_columns)}
         positions = []
-        for values, end, length in zip(made, lengths.cumsum(), lengths, strict=True):
+        for values, end, length in zip(per_document, lengths.cumsum(), lengths, strict=True):
             if values and self._rope_index is not None:
                 tokens = {name: column[:, end - length : end] for name, column in columns.items()}
                 positions.append(self._rope_index.of_document(tokens | values))

@@ -57,7 +57,7 @@ class DocumentMasks:
         return self._of_types(batch[self._column], lengths)
 
     def _of_types(self, types: torch.Tensor, lengths: Sequence[int]) -> LayerMasks | None:
-        alone = [self._made(each) for each in types.split(list(lengths), 1)]
+        alone = [self._masks_of(each) for each in types.split(list(lengths), 1)]
         if not all(isinstance(masks, dict) for masks in alone):
             return None
         return LayerMasks({name: _diagonal([masks[name] for masks in alone], lengths) for name in alone[0]})
@@ -69,11 +69,13 @@ class DocumentMasks:
         wanted = self._of_types(types, lengths)
         if wanted is None:
             return False
-        made = self._made(types, torch.cat([torch.arange(length) for length in lengths])[None])
-        return any(not torch.equal(made[name], mask) for name, mask in wanted.items())
+        packed = self._masks_of(types, torch.cat([torch.arange(length) for length in lengths])[None])
+        return any(not torch.equal(packed[name], mask) for name, mask in wanted.items())
 
-    def _made(self, types: torch.Tensor, positions: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        made: dict[str, torch.Tensor] = getattr(self._part.kind, _METHOD)(
+    def _masks_of(
+        self, types: torch.Tensor, positions: torch.Tensor | None = None
+    ) -> dict[str, torch.Tensor]:
+        masks: dict[str, torch.Tensor] = getattr(self._part.kind, _METHOD)(
             config=self._part.config,
             inputs_embeds=torch.zeros(*types.shape, 1),
             attention_mask=None,
@@ -81,7 +83,7 @@ class DocumentMasks:
             position_ids=positions,
             **{self._column: types},
         )
-        return made
+        return masks
 
 
 def _diagonal(masks: Sequence[torch.Tensor | None], lengths: Sequence[int]) -> torch.Tensor:
@@ -90,15 +92,17 @@ def _diagonal(masks: Sequence[torch.Tensor | None], lengths: Sequence[int]) -> t
     whole, start = sum(lengths), 0
     is_added = first is not None and first.is_floating_point()
     if is_added and first is not None:
-        made = torch.full((1, 1, whole, whole), torch.finfo(first.dtype).min, dtype=first.dtype)
+        combined = torch.full((1, 1, whole, whole), torch.finfo(first.dtype).min, dtype=first.dtype)
     else:
-        made = torch.zeros((1, 1, whole, whole), dtype=torch.bool)
+        combined = torch.zeros((1, 1, whole, whole), dtype=torch.bool)
     for mask, length in zip(masks, lengths, strict=True):
         seen = slice(start, start + length)
         # A document without a mask is causal.
-        made[..., seen, seen] = torch.ones(length, length, dtype=torch.bool).tril() if mask is None else mask
+        combined[..., seen, seen] = (
+            torch.ones(length, length, dtype=torch.bool).tril() if mask is None else mask
+        )
         start += length
-    return made
+    return combined
 
 
 def document_masks_of(

@@ -46,8 +46,8 @@ class RopeIndex:
         model: torch.nn.Module = object.__new__(self._part.kind)
         torch.nn.Module.__init__(model)
         model.config = self._part.config
-        given = {name: value for name, value in tokens.items() if name in self._takes}
-        positions: torch.Tensor = getattr(model, _METHOD)(**given)[0]
+        inputs = {name: value for name, value in tokens.items() if name in self._takes}
+        positions: torch.Tensor = getattr(model, _METHOD)(**inputs)[0]
         return positions[:, 0]
 
 

@@ -75,10 +75,10 @@ class PictureProcessing:
 
         Raises whatever the processor raises.
         """
-        return self._made([list(pictures)])
+        return self._process([list(pictures)])
 
-    def _made(self, documents: list[list[Image]]) -> tuple[Values, Values]:
-        made = self.processor(
+    def _process(self, documents: list[list[Image]]) -> tuple[Values, Values]:
+        processed = self.processor(
             # Nested: side by side, pictures would be those of as many conversations.
             text=[self._marker * len(pictures) for pictures in documents],
             images=documents,
@@ -86,8 +86,8 @@ class PictureProcessing:
             return_tensors="pt",
             padding=len(documents) > 1,
         )
-        pixels = {name: value for name, value in made.items() if name not in self._of_text}
-        return pixels, {name: made[name] for name in self._of_text if name in made}
+        pixels = {name: value for name, value in processed.items() if name not in self._of_text}
+        return pixels, {name: processed[name] for name in self._of_text if name in processed}
 
     def stand_in(self) -> tuple[Values, Values]:
         """A small picture without content as a document of its own: its pixels, and its tokens.
@@ -96,25 +96,29 @@ class PictureProcessing:
             OptionError: The processor takes no small picture.
         """
         tried = [attempt(partial(self.of_document, [_blank((side, side))])) for side in _SMALL]
-        found = [made for made in tried if not isinstance(made, Exception)]
+        found = [each for each in tried if not isinstance(each, Exception)]
         if not found:
             raise refusal(self.processor, f"takes no picture of {_SMALL[-1]} x {_SMALL[-1]} pixels")
-        return min(found, key=lambda made: made[1]["input_ids"].numel())
+        return min(found, key=lambda each: each[1]["input_ids"].numel())
 
     def _try_joining(self) -> None:
         """Refuses a processor whose tensors of several documents are not those of each, joined."""
         documents = [[_blank(size) for size in sizes] for sizes in _TRIED]
         try:
-            together, _ = self._made(documents)
+            together, _ = self._process(documents)
             alone = [self.of_document(pictures)[0] for pictures in documents]
         except Exception as raised:
             raise refusal(self.processor, f"cannot process pictures: {reason_of(raised)}") from raised
-        made = joined(alone)
+        joined_values = joined(alone)
         for name, value in together.items():
             if not isinstance(value, torch.Tensor):
                 fault = f"returns `{name}` as {type(value).__name__}, not as a tensor"
                 raise refusal(self.processor, fault)
-            if name not in made or made[name].shape != value.shape or not torch.equal(made[name], value):
+            if (
+                name not in joined_values
+                or joined_values[name].shape != value.shape
+                or not torch.equal(joined_values[name], value)
+            ):
                 fault = f"returns `{name}` of several conversations otherwise than of each alone"
                 raise refusal(self.processor, fault)
 

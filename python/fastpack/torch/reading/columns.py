@@ -20,7 +20,7 @@ __all__ = ["Columns", "Row", "columns_of"]
 
 Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
 
-Columns: TypeAlias = "Mapping[str, _Column | _StructColumn | _MadeColumn]"
+Columns: TypeAlias = "Mapping[str, _Column | _StructColumn | _ComputedColumn]"
 """The columns of a record batch by their names."""
 
 
@@ -90,7 +90,7 @@ class _StructColumn:
         return self._values[at].as_py()
 
 
-class _MadeColumn:
+class _ComputedColumn:
     """A full-layout column of rows in the compact layout, computed when a row is read."""
 
     __slots__ = ("_name", "_rows")
@@ -107,7 +107,9 @@ def columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> Columns:
     if shown is None:
         return {name: _stored(name, batch) for name in batch.schema.names}
     rows = CompactRows(batch)
-    return {name: _MadeColumn(name, rows) if name in MADE_COLUMNS else _stored(name, batch) for name in shown}
+    return {
+        name: _ComputedColumn(name, rows) if name in MADE_COLUMNS else _stored(name, batch) for name in shown
+    }
 
 
 def _stored(name: str, batch: pa.RecordBatch) -> _Column | _StructColumn:

@@ -92,22 +92,22 @@ class Repacked:
         pieces = [tuple(map(int, self._documents[member])) for member in members]
         rows = [packed(row) for row, *_ in pieces]
         lengths = np.array([length for *_, length in pieces], np.int32)
-        made: dict[str, object] = {}
+        columns: dict[str, object] = {}
         for name in rows[0]:
             if name in _PER_TOKEN:
-                made[name] = np.concatenate(
+                columns[name] = np.concatenate(
                     [
                         _values(row, name)[start : start + length]
                         for row, (_, _, start, length) in zip(rows, pieces, strict=True)
                     ]
                 )
             elif name in _PER_DOCUMENT:
-                made[name] = np.array(
+                columns[name] = np.array(
                     [_values(row, name)[number] for row, (_, number, _, _) in zip(rows, pieces, strict=True)]
                 )
         positions, *_ = row_boundaries([lengths.astype(np.int64)], None, numbers=False)
-        made["position_ids"] = positions.astype(np.int32)
-        return {**made, "seq_lengths": lengths}
+        columns["position_ids"] = positions.astype(np.int32)
+        return {**columns, "seq_lengths": lengths}
 
 
 def _values(row: Mapping[str, object], name: str) -> npt.NDArray[np.int64]:

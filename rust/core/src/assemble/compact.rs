@@ -130,9 +130,9 @@ pub const MADE_COLUMNS: [RowColumn; 5] = [
 
 /// The columns of the rows of a file with columns of these names; `None` if it is in the full layout. `said` is the text of
 /// its metadata under [`COMPACT`].
-pub fn shown_columns(names: &[String], said: Option<&[u8]>) -> Result<Option<Vec<String>>> {
-    if let Some(said) = said {
-        let columns = serde_json::from_slice(said);
+pub fn shown_columns(names: &[String], metadata: Option<&[u8]>) -> Result<Option<Vec<String>>> {
+    if let Some(metadata) = metadata {
+        let columns = serde_json::from_slice(metadata);
         return columns.map(Some).map_err(|error| {
             Error::Rows(format!("the metadata `{COMPACT}` names no columns: {error}"))
         });
@@ -142,16 +142,16 @@ pub fn shown_columns(names: &[String], said: Option<&[u8]>) -> Result<Option<Vec
     }
     // `datasets` has dropped the metadata.
     let has_weights = names.iter().any(|name| name == LABEL_WEIGHTS);
-    let made = [
+    let derived = [
         RowColumn::InputIds,
         RowColumn::Labels,
         RowColumn::PositionIds,
         RowColumn::SeqLengths,
         RowColumn::LossWeights,
     ];
-    let made = made.map(RowColumn::name).into_iter().take(if has_weights { 5 } else { 4 });
+    let derived = derived.map(RowColumn::name).into_iter().take(if has_weights { 5 } else { 4 });
     let stored = |name: &str| LABEL_SPANS.contains(&name) || name == LABEL_WEIGHTS;
-    let mut shown: Vec<String> = made.map(str::to_owned).collect();
+    let mut shown: Vec<String> = derived.map(str::to_owned).collect();
     let others = names.iter().filter(|name| !stored(name) && !shown.contains(name)).cloned();
     let others: Vec<String> = others.collect();
     shown.extend(others);
@@ -160,7 +160,7 @@ pub fn shown_columns(names: &[String], said: Option<&[u8]>) -> Result<Option<Vec
 
 /// The schema of the full layout of rows in the compact layout, with these columns.
 fn full_schema(stored: &Schema, columns: &[String]) -> Result<SchemaRef> {
-    let fields = columns.iter().map(|name| match made_of(name) {
+    let fields = columns.iter().map(|name| match derived_column(name) {
         Some(column) => {
             let number = match column.usual().0 {
                 Number::Float32 => DataType::Float32,
@@ -175,7 +175,7 @@ fn full_schema(stored: &Schema, columns: &[String]) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>>>()?)))
 }
 
-fn made_of(name: &str) -> Option<RowColumn> {
+fn derived_column(name: &str) -> Option<RowColumn> {
     MADE_COLUMNS.into_iter().find(|column| column.name() == name)
 }
 
@@ -258,7 +258,7 @@ impl CompactRows {
     /// The columns of `schema` in the full layout.
     fn expanded(&self, schema: SchemaRef) -> Result<RecordBatch> {
         let arrays = schema.fields().iter().map(|field| {
-            if let Some(column) = made_of(field.name()) {
+            if let Some(column) = derived_column(field.name()) {
                 return self.lists(column);
             }
             let stored = self.batch.column_by_name(field.name());
@@ -352,8 +352,8 @@ impl CompactRows {
 
 /// The column `name`, from which `column` is made.
 fn needed<'a, T>(found: Option<&'a T>, name: &str, column: RowColumn) -> Result<&'a T> {
-    let made = column.name();
-    found.ok_or_else(|| Error::Rows(format!("no column `{name}`, of which `{made}` are made")))
+    let target = column.name();
+    found.ok_or_else(|| Error::Rows(format!("no column `{name}`, of which `{target}` are made")))
 }
 
 fn list_array<T: ArrowPrimitiveType>(

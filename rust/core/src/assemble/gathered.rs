@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::document::store::{DocumentPart, Loaded, Store};
 use crate::document::{Document, DocumentPicture, INPUTS};
 use crate::error::Result;
-use crate::pack::{MadeSizes, Plan};
+use crate::pack::{PieceSizes, Plan};
 use crate::util::control::Control;
 
 /// The documents of neighbouring rows of a plan.
@@ -20,7 +20,7 @@ pub struct Gathered<'a> {
     /// True if whole documents were read back.
     whole: bool,
     /// The store of each row, and its document that the row counts from, where they have stores of their own.
-    apart: Vec<(&'a Store, u64)>,
+    row_stores: Vec<(&'a Store, u64)>,
 }
 
 /// A piece of a row, with its tokens. A plan has pieces by numbers alone; rows are copied from these.
@@ -37,7 +37,7 @@ pub struct Excerpt<'a> {
     /// The number of tokens of the piece in its row.
     pub tokens: u32,
     /// Its sizes after the objective.
-    pub made: MadeSizes,
+    pub sizes: PieceSizes,
 }
 
 impl<'a> Excerpt<'a> {
@@ -55,7 +55,7 @@ impl<'a> Excerpt<'a> {
 impl<'a> Gathered<'a> {
     /// Documents that are in memory.
     pub fn kept(store: &'a Store, plan: &'a Plan) -> Self {
-        Self { store, plan, loaded: None, whole: false, apart: Vec::new() }
+        Self { store, plan, loaded: None, whole: false, row_stores: Vec::new() }
     }
 
     /// Documents in memory, for rows each with a store of its own and the document that it counts from.
@@ -63,10 +63,10 @@ impl<'a> Gathered<'a> {
     /// # Panics
     ///
     /// If there are no rows, or not as many stores.
-    pub(crate) fn apart(apart: Vec<(&'a Store, u64)>, plan: &'a Plan) -> Self {
-        assert_eq!(apart.len(), plan.rows(), "a store for each row");
-        let store = apart.first().expect("at least one row").0;
-        Self { store, plan, loaded: None, whole: false, apart }
+    pub(crate) fn from_stores(row_stores: Vec<(&'a Store, u64)>, plan: &'a Plan) -> Self {
+        assert_eq!(row_stores.len(), plan.rows(), "a store for each row");
+        let store = row_stores.first().expect("at least one row").0;
+        Self { store, plan, loaded: None, whole: false, row_stores }
     }
 
     /// The documents of `rows`, read back on several threads unless they are in memory: their ids, or if `whole` all
@@ -91,7 +91,7 @@ impl<'a> Gathered<'a> {
             })
             .collect();
         let loaded = store.load(&stretches, whole, threads, control)?;
-        Ok(Self { store, plan, loaded: Some((first, loaded)), whole, apart: Vec::new() })
+        Ok(Self { store, plan, loaded: Some((first, loaded)), whole, row_stores: Vec::new() })
     }
 
     /// The pieces of some of the rows, with their tokens in the processor's caches.
@@ -126,24 +126,24 @@ impl<'a> Gathered<'a> {
         let first = self.plan.first_piece(rows.start);
         let mut row = rows.start;
         self.plan.pieces(rows).zip(first..).map(move |(piece, at)| {
-            let (length, tokens, made) = (piece.length, piece.tokens(), piece.made);
+            let (length, tokens, sizes) = (piece.length, piece.tokens(), piece.sizes);
             let first = piece.start;
-            if !self.apart.is_empty() {
+            if !self.row_stores.is_empty() {
                 while self.plan.first_piece(row + 1) <= at {
                     row += 1;
                 }
-                let (store, zeroth) = self.apart[row];
+                let (store, zeroth) = self.row_stores[row];
                 let document = store.document(zeroth + u64::from(piece.document));
-                return Excerpt { document, start: first, length, first, tokens, made };
+                return Excerpt { document, start: first, length, first, tokens, sizes };
             }
             if let Some((zeroth, loaded)) = &self.loaded {
                 let document = loaded.document(at - zeroth);
                 let start = if self.whole { first } else { 0 };
-                return Excerpt { document, start, length, first, tokens, made };
+                return Excerpt { document, start, length, first, tokens, sizes };
             }
             let number = self.plan.first_document() + u64::from(piece.document);
             let document = self.store.document(number);
-            Excerpt { document, start: first, length, first, tokens, made }
+            Excerpt { document, start: first, length, first, tokens, sizes }
         })
     }
 }

@@ -145,8 +145,8 @@ impl Layout {
         if let (Number::Picture { .. }, per) = column.usual() {
             return (Number::Picture { embedded: self.embeds_pictures }, per);
         }
-        let made = self.objective.columns().into_iter().find(|made| made.name == column);
-        made.map_or_else(|| column.usual(), |made| (made.number, made.per))
+        let own = self.objective.columns().into_iter().find(|own| own.name == column);
+        own.map_or_else(|| column.usual(), |own| (own.number, own.per))
     }
 
     /// The schema of a batch.

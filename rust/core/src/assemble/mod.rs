@@ -22,7 +22,7 @@ use arrow::record_batch::RecordBatch;
 use crate::error::Result;
 
 use compact::{Stored, Width};
-use objective_columns::MadeColumns;
+use objective_columns::FilledColumns;
 use row_columns::{ColumnRows, trained};
 
 pub use checks::{CheckedRows, check_rows};
@@ -75,10 +75,10 @@ pub fn assembled(
     layout: &Layout,
 ) -> Result<Assembled> {
     let cells = ColumnRows::of(gathered, rows.clone(), layout)?;
-    let made = MadeColumns::of(gathered, rows, layout);
+    let filled = FilledColumns::of(gathered, rows, layout);
     let arrays = layout.stored().iter().map(|&column| match column {
         Stored::Plain(column) => {
-            let array = made.as_ref().and_then(|made| made.array(column));
+            let array = filled.as_ref().and_then(|filled| filled.array(column));
             array.map_or_else(|| cells.column(column), Ok)
         }
         Stored::Ids(Width::Short) => cells.short_ids(),
@@ -97,5 +97,5 @@ pub fn assembled(
     });
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
     let batch = RecordBatch::try_new(layout.schema(), arrays)?;
-    Ok(Assembled { batch, labels: made.map(MadeColumns::into_labels) })
+    Ok(Assembled { batch, labels: filled.map(FilledColumns::into_labels) })
 }

@@ -1,4 +1,4 @@
-//! [`MadeColumns`]: the columns that an objective makes, for the rows of a batch.
+//! [`FilledColumns`]: the columns that an objective makes, for the rows of a batch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::config::{Number, Per, RowColumn};
 use crate::objective::{Fill, ObjectiveColumn, RowPart, Values};
 
 /// The columns that the objective of a layout makes, piece by piece.
-pub(super) struct MadeColumns<'a> {
+pub(super) struct FilledColumns<'a> {
     gathered: &'a Gathered<'a>,
     rows: Range<usize>,
     layout: &'a Layout,
@@ -24,7 +24,7 @@ pub(super) struct MadeColumns<'a> {
     labels: Vec<u64>,
 }
 
-impl<'a> MadeColumns<'a> {
+impl<'a> FilledColumns<'a> {
     /// Makes the columns for some rows; `None` if rows hold documents as they are.
     pub(super) fn of(
         gathered: &'a Gathered<'a>,
@@ -48,8 +48,8 @@ impl<'a> MadeColumns<'a> {
             for piece in gathered.pieces(row..row + 1) {
                 let (document, start, length) = (piece.document, piece.start, piece.length);
                 let part = RowPart { document, start, length, first: piece.first };
-                let made = objective.make(part, piece.made.key, &mut values);
-                in_row += if row < plan.distinct_rows() { made } else { 0 };
+                let label_count = objective.make(part, piece.sizes.key, &mut values);
+                in_row += if row < plan.distinct_rows() { label_count } else { 0 };
                 for values in &mut values {
                     values.ends.push(values.numbers.len());
                 }
@@ -172,7 +172,7 @@ fn targets(
             append(room, true, &mut numbers);
         }
         for piece in plan.row(row) {
-            append(piece.made.targets, false, &mut numbers);
+            append(piece.sizes.targets, false, &mut numbers);
         }
         if let Some(room) = room.filter(|_| !padding.is_left()) {
             append(room, true, &mut numbers);

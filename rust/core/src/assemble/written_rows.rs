@@ -176,8 +176,8 @@ impl DocumentTable {
         for row in 0..batch.num_rows() {
             let trained = match (&compact, &labels) {
                 (Some(rows), _) => {
-                    let made = rows.numbers(RowColumn::Labels, row..row + 1)?;
-                    made.values().iter().map(|&label| label != UNTRAINED).collect()
+                    let label_list = rows.numbers(RowColumn::Labels, row..row + 1)?;
+                    label_list.values().iter().map(|&label| label != UNTRAINED).collect()
                 }
                 (None, Some(labels)) => {
                     labels.row(row).iter().map(|&label| label != i64::from(UNTRAINED)).collect()
@@ -405,20 +405,20 @@ impl RowBoundaries {
             Some(width) => width * rows.len(),
             None => rows.iter().copied().flatten().map(|&length| unsigned(length)).sum(),
         };
-        let mut made = Self { ends: vec![0], ..Self::default() };
-        made.positions.reserve(tokens);
-        made.numbers.reserve(if with_numbers { tokens } else { 0 });
+        let mut built = Self { ends: vec![0], ..Self::default() };
+        built.positions.reserve(tokens);
+        built.numbers.reserve(if with_numbers { tokens } else { 0 });
         let mut number = 0;
         for lengths in rows {
             // Padding is one more document: its positions count up, and its tokens attend only to each other.
             let filling = width.map(|width| signed(width) - lengths.iter().sum::<i64>());
             for length in lengths.iter().copied().chain(filling) {
-                made.push(length, number, with_numbers);
+                built.push(length, number, with_numbers);
                 number += 1;
             }
             number = if width.is_some() { 0 } else { number };
         }
-        made
+        built
     }
 
     fn push(&mut self, length: i64, number: i64, with_number: bool) {

@@ -23,7 +23,8 @@ pub enum DocumentKind {
     /// A text or a pair of texts, and its classes.
     MultiLabelled,
     /// One text or conversation with its trained part, changed by a function of the caller.
-    Made,
+    #[serde(rename = "made")]
+    Converted,
 }
 
 impl DocumentKind {
@@ -36,7 +37,7 @@ impl DocumentKind {
             Self::Prompts => "prompts",
             Self::Labelled => "texts with a label",
             Self::MultiLabelled => "texts with labels",
-            Self::Made => "what a function made of texts and conversations",
+            Self::Converted => "what a function made of texts and conversations",
         }
     }
 
@@ -47,13 +48,13 @@ impl DocumentKind {
 
     /// True if documents are made of one text or conversation, with its trained part.
     pub fn is_of_whole_texts(self) -> bool {
-        matches!(self, Self::Texts | Self::Made)
+        matches!(self, Self::Texts | Self::Converted)
     }
 
     /// The shapes of records that such documents are made of, in the order in which they are tried.
     pub fn shapes(self) -> &'static [ShapeName] {
         match self {
-            Self::Texts | Self::Made => &[
+            Self::Texts | Self::Converted => &[
                 ShapeName::Tokens,
                 ShapeName::Conversations,
                 ShapeName::PromptCompletion,

@@ -41,7 +41,7 @@ pub use output::coding::{Coding, Compression, Format, RowLayout};
 pub use output::groups::StartingGroups;
 pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, PictureSizes, Side, Strategy};
 pub use rows::RowOptions;
-pub use storage::{FileFacts, FileSystem, GivenFile, RemoteOutput, StorageOptions};
+pub use storage::{FileFacts, FileSystem, RemoteOutput, ResolvedFile, StorageOptions};
 pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOnEos, Turns};
 pub use trained::{TrainOn, TrainedTokens, TurnParts};
 pub use validation::{Split, Validation};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A file that the caller has found by a name which the core does not resolve.
 #[derive(Clone, PartialEq, Eq)]
-pub struct GivenFile {
+pub struct ResolvedFile {
     /// The name for reports and errors.
     pub name: String,
     /// The URL of its bytes. It may be a secret.
@@ -18,9 +18,9 @@ pub struct GivenFile {
     pub headers: BTreeMap<String, String>,
 }
 
-impl fmt::Debug for GivenFile {
+impl fmt::Debug for ResolvedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GivenFile").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ResolvedFile").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -72,7 +72,7 @@ pub struct StorageOptions {
     /// The folder of the block cache and its largest size in bytes, if there is one.
     pub block_cache: Option<(PathBuf, u64)>,
     /// The files that stand for a name such as `hf://datasets/org/name`.
-    pub given: BTreeMap<String, Vec<GivenFile>>,
+    pub resolved_files: BTreeMap<String, Vec<ResolvedFile>>,
     /// The file system of all inputs, in place of every other kind of storage.
     pub file_system: Option<Arc<dyn FileSystem>>,
 }
@@ -81,7 +81,7 @@ impl StorageOptions {
     /// True if the caller finds the files of a name.
     pub(crate) fn gives(&self, name: &Path) -> bool {
         self.file_system.is_some()
-            || name.to_str().is_some_and(|name| self.given.contains_key(name))
+            || name.to_str().is_some_and(|name| self.resolved_files.contains_key(name))
     }
 }
 
@@ -93,7 +93,8 @@ impl PartialEq for StorageOptions {
             (None, None) => true,
             _ => false,
         };
-        let parts = |it: &Self| (it.options.clone(), it.block_cache.clone(), it.given.clone());
+        let parts =
+            |it: &Self| (it.options.clone(), it.block_cache.clone(), it.resolved_files.clone());
         is_same_system && parts(self) == parts(other)
     }
 }
@@ -107,7 +108,7 @@ impl fmt::Debug for StorageOptions {
         f.debug_struct("StorageOptions")
             .field("options", &names)
             .field("block_cache", &self.block_cache)
-            .field("given", &self.given)
+            .field("resolved_files", &self.resolved_files)
             .field("file_system", &self.file_system)
             .finish()
     }

@@ -1,6 +1,6 @@
 //! Documents as 32-bit words and back: how they lie in a file.
 //!
-//! A record is its line, its turn and whether it is text, the hash of its content, its trained runs, and the ids of its columns, in this order. So all but
+//! An encoded document is its line, its turn and whether it is text, the hash of its content, its trained runs, and the ids of its columns, in this order. So all but
 //! the ids is read at once where a stretch of a long document is wanted.
 
 use super::{Documents, Ragged, TrainedRun};
@@ -8,16 +8,16 @@ use super::{Documents, Ragged, TrainedRun};
 /// Marks a document that was made of plain text. The bits above it are the number of its turn.
 const TEXT: u32 = 1;
 
-/// Words of a record before the lengths of its columns: its line in two, marks, the number of its runs, and the hash of its
+/// Words of an encoded document before the lengths of its columns: its line in two, marks, the number of its runs, and the hash of its
 /// content in two.
 pub(crate) const FIXED: usize = 6;
 
 /// Words of a run.
 const RUN: usize = 3;
 
-/// The head of a record: its line, marks and lengths, before its runs.
+/// The head of an encoded document: its line, marks and lengths, before its runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RecordHead {
+pub(crate) struct DocumentHead {
     line: u64,
     turn: u32,
     text: bool,
@@ -26,18 +26,18 @@ pub(crate) struct RecordHead {
     lengths: Vec<usize>,
 }
 
-impl RecordHead {
+impl DocumentHead {
     /// The number of words of a head, for documents of `columns` columns.
     pub(crate) fn words(columns: usize) -> usize {
         FIXED + columns
     }
 
-    /// Reads the head of a record; nothing where it has too few words.
-    pub(crate) fn read(record: &[u32], columns: usize) -> Option<Self> {
+    /// Reads the head of an encoded document; nothing where it has too few words.
+    pub(crate) fn read(encoded: &[u32], columns: usize) -> Option<Self> {
         let &[low, high, marks, runs, content_low, content_high] =
-            record.get(..FIXED)?.first_chunk()?;
+            encoded.get(..FIXED)?.first_chunk()?;
         let whole = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let lengths = record.get(FIXED..FIXED + columns)?;
+        let lengths = encoded.get(FIXED..FIXED + columns)?;
         Some(Self {
             line: whole(low, high),
             turn: marks >> 1,
@@ -53,7 +53,7 @@ impl RecordHead {
         self.line
     }
 
-    /// The number of words of the record before the first id.
+    /// The number of words of the document before the first id.
     pub(crate) fn before_ids(&self) -> usize {
         FIXED + self.lengths.len() + RUN * self.runs
     }
@@ -63,7 +63,7 @@ impl Documents {
     /// The number of words of all documents.
     pub(crate) fn words(&self) -> usize {
         let ids: usize = self.columns.iter().map(|(_, column)| column.ids.len()).sum();
-        self.len() * RecordHead::words(self.columns.len()) + RUN * self.runs.len() + ids
+        self.len() * DocumentHead::words(self.columns.len()) + RUN * self.runs.len() + ids
     }
 
     /// Appends one of the documents to `words`.
@@ -94,36 +94,42 @@ impl Documents {
         }
     }
 
-    /// Appends the document of a record; nothing is appended where the record is not whole.
-    pub(crate) fn push_words(&mut self, record: &[u32]) -> Option<()> {
-        let head = RecordHead::read(record, self.columns.len())?;
-        let mut rest = record.get(head.before_ids()..)?;
+    /// Appends an encoded document; nothing is appended where it is not whole.
+    pub(crate) fn push_words(&mut self, encoded: &[u32]) -> Option<()> {
+        let head = DocumentHead::read(encoded, self.columns.len())?;
+        let mut rest = encoded.get(head.before_ids()..)?;
         let mut columns = Vec::with_capacity(head.lengths.len());
         for &length in &head.lengths {
             columns.push(rest.get(..length)?);
             rest = &rest[length..];
         }
-        let runs = record.get(RecordHead::words(self.columns.len())..head.before_ids())?;
-        self.push_record(&head, runs, &columns, 0);
+        let runs = encoded.get(DocumentHead::words(self.columns.len())..head.before_ids())?;
+        self.push_encoded(&head, runs, &columns, 0);
         Some(())
     }
 
-    /// Appends the tokens `ids`, which stand from token `start` on in the first column of the record that begins
-    /// with `record`. The documents must have that column alone.
+    /// Appends the tokens `ids`, which stand from token `start` on in the first column of the document that begins
+    /// with `encoded`. The documents must have that column alone.
     pub(crate) fn push_stretch(
         &mut self,
-        head: &RecordHead,
-        record: &[u32],
+        head: &DocumentHead,
+        encoded: &[u32],
         ids: &[u32],
         start: usize,
     ) -> Option<()> {
-        let runs = record.get(RecordHead::words(head.lengths.len())..head.before_ids())?;
-        self.push_record(head, runs, &[ids], start);
+        let runs = encoded.get(DocumentHead::words(head.lengths.len())..head.before_ids())?;
+        self.push_encoded(head, runs, &[ids], start);
         Some(())
     }
 
-    /// Appends columns of a record, the first from token `start` on.
-    fn push_record(&mut self, head: &RecordHead, runs: &[u32], columns: &[&[u32]], start: usize) {
+    /// Appends columns of a document, the first from token `start` on.
+    fn push_encoded(
+        &mut self,
+        head: &DocumentHead,
+        runs: &[u32],
+        columns: &[&[u32]],
+        start: usize,
+    ) {
         let small = |at: usize| u32::try_from(at).expect("lengths of documents are 32-bit");
         let (first, end) = (small(start), small(start + columns[0].len()));
         let runs = runs.chunks_exact(RUN).map(|run| TrainedRun {

@@ -44,10 +44,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_read_as_they_were_written(given: Vec<String>) {
-            let numbers = of_names(given.iter().map(String::as_str));
-            prop_assert_eq!(are_names(&numbers), !given.is_empty());
-            prop_assert_eq!(names(&numbers).map(text).collect::<Vec<_>>(), given);
+        fn names_are_read_as_they_were_written(written: Vec<String>) {
+            let numbers = of_names(written.iter().map(String::as_str));
+            prop_assert_eq!(are_names(&numbers), !written.is_empty());
+            prop_assert_eq!(names(&numbers).map(text).collect::<Vec<_>>(), written);
         }
     }
 }

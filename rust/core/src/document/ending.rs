@@ -51,7 +51,7 @@ impl Ending {
     }
 
     /// True if a text begins with the beginning-of-text token; `ordinary` are the ranges that are encoded as ordinary text.
-    pub(super) fn begins(&self, text: &str, ordinary: &[Range<usize>]) -> bool {
+    pub(super) fn starts_with_begin(&self, text: &str, ordinary: &[Range<usize>]) -> bool {
         let begun = self.begin.as_ref().is_some_and(|it| !it.is_empty() && text.starts_with(&**it));
         begun && ordinary.first().is_none_or(|first| first.start > 0)
     }
@@ -60,7 +60,9 @@ impl Ending {
     pub(super) fn frames(&self, text: &str, kind: TextKind) -> bool {
         match kind {
             TextKind::Text => true,
-            TextKind::Conversation => self.frames_conversations && !self.begins(text, &[]),
+            TextKind::Conversation => {
+                self.frames_conversations && !self.starts_with_begin(text, &[])
+            }
         }
     }
 
@@ -73,10 +75,10 @@ impl Ending {
 
     /// The number of the part in front of the texts that is left out, if one is: the token that begins a text, where the
     /// first text begins with it or no text is to.
-    pub(super) fn left_out_before(&self, frame: &[Part], begins: bool) -> Option<usize> {
+    pub(super) fn left_out_before(&self, frame: &[Part], has_begin: bool) -> Option<usize> {
         let before = frame.iter().position(|part| part.text.is_some()).unwrap_or(frame.len());
         let is_bos = |at: &usize| Some(frame[*at].id) == self.bos_id;
-        match (begins, self.bos) {
+        match (has_begin, self.bos) {
             (true, _) => before.checked_sub(1).filter(is_bos),
             (false, Bos::Never) => (0..before).rfind(is_bos),
             (false, Bos::Auto | Bos::Always) => None,

@@ -11,8 +11,8 @@ use crate::report::ledger::{Ledger, Reason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrainedIds {
     /// The part that the record names, or all of them.
-    Told,
-    /// As `Told`, but without the end-of-text token if the record does not name it.
+    Named,
+    /// As `Named`, but without the end-of-text token if the record does not name it.
     NoEnd,
     /// All tokens, against the record's own labels and masks.
     All,

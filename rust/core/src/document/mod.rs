@@ -2,9 +2,9 @@
 //!
 //! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
-pub mod batch;
 mod binary_form;
 pub(crate) mod class_names;
+pub mod encoders;
 pub mod ending;
 pub mod ids;
 mod literals;
@@ -26,7 +26,7 @@ use crate::util::random::{hash_of_ids, key_of};
 
 pub use crate::record::TrainedRun;
 
-pub(crate) use binary_form::{FIXED as RECORD_HEAD, RecordHead};
+pub(crate) use binary_form::{DocumentHead, FIXED as DOCUMENT_HEAD};
 pub use pictures::{DocumentPicture, DocumentPictureSource, WordBytes};
 pub use several_texts::{PartKind, Several, Whole};
 

@@ -92,28 +92,29 @@ impl DocumentMaker {
             let shift = |at: usize| at - piece.start + before.len();
             let spans: Vec<_> =
                 inside.iter().map(|(_, range)| shift(range.start)..shift(range.end)).collect();
-            let (mut made, text) =
+            let (mut piece_encoding, text) =
                 (Encoding::default(), format!("{before}{}", &text[piece.clone()]));
-            let encoded = self.encoder.encode(&text, &spans, SpecialTokens::Omit, &mut made);
-            encoded.map_err(refused).map(|()| made)
+            let encoded =
+                self.encoder.encode(&text, &spans, SpecialTokens::Omit, &mut piece_encoding);
+            encoded.map_err(refused).map(|()| piece_encoding)
         };
-        let (mut made, mut skipped) = (Encoding::default(), None);
+        let (mut piece_encoding, mut skipped) = (Encoding::default(), None);
         if piece.start > 0 {
-            made = encode(BEFORE)?;
-            skipped = made.ids.starts_with(newline).then_some(newline.len());
+            piece_encoding = encode(BEFORE)?;
+            skipped = piece_encoding.ids.starts_with(newline).then_some(newline.len());
         }
         if skipped.is_none() {
-            made = encode("")?;
+            piece_encoding = encode("")?;
         }
         let skipped = skipped.unwrap_or(0);
         let base = self.encoding.ids.len();
         let place = |at: usize| at.max(skipped) - skipped + base;
-        for ((number, _), tokens) in inside.iter().zip(&made.touched) {
+        for ((number, _), tokens) in inside.iter().zip(&piece_encoding.touched) {
             if place(tokens.start) < place(tokens.end) {
                 touched.add(*number, place(tokens.start)..place(tokens.end));
             }
         }
-        self.encoding.ids.extend_from_slice(&made.ids[skipped..]);
+        self.encoding.ids.extend_from_slice(&piece_encoding.ids[skipped..]);
         Ok(())
     }
 

@@ -238,8 +238,9 @@ impl DocumentMaker {
         text: &str,
         ordinary: &[Range<usize>],
     ) -> Result<(), Fault> {
-        let (begins, ends) = (self.ending.begins(text, ordinary), self.ending.ends(text, ordinary));
-        if !begins && !ends && self.ending.bos != Bos::Never {
+        let (has_begin, ends) =
+            (self.ending.starts_with_begin(text, ordinary), self.ending.ends(text, ordinary));
+        if !has_begin && !ends && self.ending.bos != Bos::Never {
             return Ok(());
         }
         let frame = self.frames.parts(1)?;
@@ -249,8 +250,8 @@ impl DocumentMaker {
             ids.remove(ids.len() - from_end);
         }
         let ids = &mut self.encoding.ids;
-        if let Some(before) = self.ending.left_out_before(&frame, begins)
-            && (!begins || ids.get(before + 1) == self.ending.bos_id.as_ref())
+        if let Some(before) = self.ending.left_out_before(&frame, has_begin)
+            && (!has_begin || ids.get(before + 1) == self.ending.bos_id.as_ref())
         {
             ids.remove(before);
             for touched in &mut self.encoding.touched {

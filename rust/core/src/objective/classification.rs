@@ -118,25 +118,26 @@ impl Objective for Classification {
             types.numbers.extend(ids.iter().map(|_| kind.token_type.cast_signed()));
             mask.numbers.extend(ids.iter().map(|_| 1));
         }
-        let given = part.document.column(LABELS);
+        let document_labels = part.document.column(LABELS);
         let bits = |truth: bool| if truth { 1.0_f32.to_bits().cast_signed() } else { 0 };
         // Without a label, a document is in no class of those that others name.
-        let is_named = named::are_names(given) || self.several && given.is_empty();
+        let is_named =
+            named::are_names(document_labels) || self.several && document_labels.is_empty();
         match &self.found {
             Some(found) if is_named && self.several => {
                 let first = labels.numbers.len();
                 labels.numbers.resize(first + found.count(), bits(false));
-                for class in found.numbers_of(given) {
+                for class in found.numbers_of(document_labels) {
                     labels.numbers[first + class as usize] = bits(true);
                 }
             }
             Some(found) if is_named => {
-                labels.numbers.extend(found.numbers_of(given).map(u32::cast_signed));
+                labels.numbers.extend(found.numbers_of(document_labels).map(u32::cast_signed));
             }
             _ if self.several => {
-                labels.numbers.extend(given.iter().map(|&truth| bits(truth == 1)));
+                labels.numbers.extend(document_labels.iter().map(|&truth| bits(truth == 1)));
             }
-            _ => labels.numbers.extend(given.iter().map(|class| class.cast_signed())),
+            _ => labels.numbers.extend(document_labels.iter().map(|class| class.cast_signed())),
         }
         1
     }

@@ -157,14 +157,14 @@ impl Objective for Fim {
         } else {
             numbers.extend(ids.iter().map(|id| id.cast_signed()));
         }
-        let made = &numbers[start..];
+        let row_ids = &numbers[start..];
         if self.shift {
-            labels.numbers.extend_from_slice(&made[1..]);
+            labels.numbers.extend_from_slice(&row_ids[1..]);
             labels.numbers.push(UNTRAINED);
         } else {
             labels.numbers.push(UNTRAINED);
-            labels.numbers.extend_from_slice(&made[1..]);
+            labels.numbers.extend_from_slice(&row_ids[1..]);
         }
-        made.len() as u64 - 1
+        row_ids.len() as u64 - 1
     }
 }

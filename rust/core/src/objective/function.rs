@@ -32,29 +32,31 @@ impl Objective for Function {
     }
 
     fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
-        let [inputs, made_labels, weights, types] = columns else { return 0 };
+        let [inputs, label_values, weights, types] = columns else { return 0 };
         inputs.numbers.extend(part.ids().iter().map(|id| id.cast_signed()));
-        let first = made_labels.numbers.len();
-        made_labels.numbers.extend(labels(part));
-        let made = &made_labels.numbers[first..];
-        let trained = made.iter().filter(|&&label| label != UNTRAINED).count();
+        let first = label_values.numbers.len();
+        label_values.numbers.extend(labels(part));
+        let row_labels = &label_values.numbers[first..];
+        let trained = row_labels.iter().filter(|&&label| label != UNTRAINED).count();
 
         let start = weights.numbers.len();
-        weights.numbers.resize(start + made.len(), 0);
+        weights.numbers.resize(start + row_labels.len(), 0);
         let end = part.start + part.length;
         for run in part.document.trained() {
             for at in run.start.max(part.start)..run.end.min(end) {
                 let at = (at - part.start) as usize;
-                if made[at] != UNTRAINED {
+                if row_labels[at] != UNTRAINED {
                     weights.numbers[start + at] = run.weight.to_bits().cast_signed();
                 }
             }
         }
 
-        let given = part.document.column(MADE_TYPES);
-        let given = given.get(part.start as usize..end as usize);
-        match given {
-            Some(given) => types.numbers.extend(given.iter().map(|number| number.cast_signed())),
+        let document_types = part.document.column(MADE_TYPES);
+        let document_types = document_types.get(part.start as usize..end as usize);
+        match document_types {
+            Some(document_types) => {
+                types.numbers.extend(document_types.iter().map(|number| number.cast_signed()));
+            }
             None => types.numbers.resize(types.numbers.len() + part.length as usize, 0),
         }
         trained as u64
@@ -63,11 +65,11 @@ impl Objective for Function {
 
 /// The labels of a part.
 fn labels(part: RowPart<'_>) -> impl Iterator<Item = i32> {
-    let made = &part.document.column(MADE_LABELS)[part.start as usize..][..part.length as usize];
+    let part_labels =
+        &part.document.column(MADE_LABELS)[part.start as usize..][..part.length as usize];
     let goes_on = part.first > 0;
-    made.iter().enumerate().map(
-        move |(at, label)| {
-            if at == 0 && goes_on { UNTRAINED } else { label.cast_signed() }
-        },
-    )
+    part_labels
+        .iter()
+        .enumerate()
+        .map(move |(at, label)| if at == 0 && goes_on { UNTRAINED } else { label.cast_signed() })
 }

@@ -99,7 +99,7 @@ impl Objective for Mlm {
         labels.numbers.resize(start + ids.len(), UNTRAINED);
         let (inputs, labels) = (&mut inputs.numbers[start..], &mut labels.numbers[start..]);
         // The first token begins a word.
-        let (mut count, mut word, mut begins) = (0, false, true);
+        let (mut count, mut word, mut is_start) = (0, false, true);
         for (pair, numbers) in (0_u64..).zip(0..ids.len().div_ceil(2)) {
             let number = chance.at(pair);
             for (half, index) in (2 * numbers..ids.len().min(2 * numbers + 2)).enumerate() {
@@ -109,9 +109,9 @@ impl Objective for Mlm {
                     // A word is chosen by the number of its first token.
                     let place = words.place(ids[index]);
                     // A choice of two values, not of two ways: where words begin cannot be predicted.
-                    word = [word, chosen][usize::from(begins | place.begins())];
+                    word = [word, chosen][usize::from(is_start | place.starts_word())];
                     chosen = word;
-                    begins = place.ends();
+                    is_start = place.ends();
                 }
                 if chosen && !self.special.has(ids[index]) {
                     labels[index] = inputs[index];

@@ -32,7 +32,7 @@ pub use kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Valu
 /// [`read`](Objective::reads), except the columns that a function of the caller makes.
 pub fn document_columns(kind: DocumentKind) -> &'static [ColumnName] {
     match kind {
-        DocumentKind::Texts | DocumentKind::Made | DocumentKind::Prompts => &[INPUTS],
+        DocumentKind::Texts | DocumentKind::Converted | DocumentKind::Prompts => &[INPUTS],
         DocumentKind::Pairs => &[INPUTS, PARTS],
         DocumentKind::Judged => &[INPUTS, PARTS, LABELS],
         DocumentKind::Labelled | DocumentKind::MultiLabelled => &[INPUTS, PARTS, KINDS, LABELS],

@@ -53,12 +53,12 @@ pub(super) struct WordStarts {
 pub(super) struct WordPlace(u8);
 
 impl WordPlace {
-    const BEGINS: Self = Self(1);
+    const STARTS_WORD: Self = Self(1);
     const ENDS: Self = Self(2);
 
     /// True if the token begins a word in any place.
-    pub(super) fn begins(self) -> bool {
-        self.0 & Self::BEGINS.0 != 0
+    pub(super) fn starts_word(self) -> bool {
+        self.0 & Self::STARTS_WORD.0 != 0
     }
 
     /// True if a word begins after the token: it is white space, or special.
@@ -101,11 +101,11 @@ pub(super) fn words(tokenizer: &Tokenizer, special: &TokenSet) -> Result<WordSta
         if token.len() > GOES_ON.len() && token.starts_with(GOES_ON) {
             pieces += 1;
         } else {
-            piece.add(WordPlace::BEGINS);
+            piece.add(WordPlace::STARTS_WORD);
         }
         if token.starts_with(BLANKS) {
             spaced += 1;
-            space.add(WordPlace::BEGINS);
+            space.add(WordPlace::STARTS_WORD);
             if token.chars().all(|character| BLANKS.contains(&character)) {
                 space.add(WordPlace::ENDS);
             }

@@ -152,16 +152,16 @@ mod tests {
     fn a_sort_that_is_cancelled_on_its_way_ends() {
         let control = Control::default();
         let mut items: Vec<u32> = (0..1_000_000).rev().collect();
-        let asked = std::cell::Cell::new(0_u32);
+        let calls = std::cell::Cell::new(0_u32);
         let key = |item| {
-            asked.set(asked.get() + 1);
-            if asked.get() == 1_000_000 {
+            calls.set(calls.get() + 1);
+            if calls.get() == 1_000_000 {
                 control.cancel();
             }
             item
         };
         let ended = sort_by_key(&mut items, key, &control);
         assert!(matches!(ended, Err(Error::Cancelled)));
-        assert!(asked.get() < 1_000_000 + 2 * 17 * u32::try_from(RUN).expect("small"));
+        assert!(calls.get() < 1_000_000 + 2 * 17 * u32::try_from(RUN).expect("small"));
     }
 }

@@ -29,7 +29,7 @@ pub enum DocumentLengths {
     /// All documents fit into a row, and are packed whole.
     Fit(Pieces),
     /// Some lengths may be too long, or invalid.
-    AsGiven(Vec<i64>),
+    Unchecked(Vec<i64>),
 }
 
 impl DocumentLengths {
@@ -52,7 +52,7 @@ impl DocumentLengths {
             let lengths = lengths.iter().map(|&length| length as u32).collect();
             return Ok(Self::Fit(Pieces::whole(lengths)));
         }
-        Ok(Self::AsGiven(lengths.to_vec()))
+        Ok(Self::Unchecked(lengths.to_vec()))
     }
 
     /// Cuts the documents into pieces; returns the documents that are dropped too, ascending. Fails as [`plan`](Self::plan).
@@ -63,7 +63,7 @@ impl DocumentLengths {
     ) -> Result<(Pieces, Vec<u32>)> {
         match self {
             Self::Fit(pieces) => Ok((pieces, Vec::new())),
-            Self::AsGiven(lengths) => cut_all(&lengths, options, control),
+            Self::Unchecked(lengths) => cut_all(&lengths, options, control),
         }
     }
 
@@ -74,7 +74,7 @@ impl DocumentLengths {
     pub fn plan(self, options: &PackOptions, control: &Control) -> Result<PlannedLengths> {
         let (pieces, mut dropped) = self.into_pieces(options, control)?;
         let planned = plan(pieces, options, control)?;
-        dropped.extend(planned.gone(control)?.iter().map(|(document, _)| document));
+        dropped.extend(planned.unpacked_documents(control)?.iter().map(|(document, _)| document));
         dropped.sort_unstable();
         let plan = planned.plan;
         let packed = aligned(plan.lengths_of(0..plan.distinct_rows()), options);
@@ -103,7 +103,7 @@ fn cut_all(
         if length < 1 {
             return refuse(index, length, "a length must be at least 1".into());
         }
-        if begins_late(options) && i32::try_from(length).is_err() {
+        if starts_late(options) && i32::try_from(length).is_err() {
             let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
             return refuse(index, length, rule.into());
         }
@@ -144,7 +144,7 @@ fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
 }
 
 /// True if a piece can start after the first token of its document.
-fn begins_late(options: &PackOptions) -> bool {
+fn starts_late(options: &PackOptions) -> bool {
     options.strategy.cuts_at_row_end()
         || options.overlong == Some(Overlong::Split)
         || options.truncation_side == Side::Left

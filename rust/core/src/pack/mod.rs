@@ -22,6 +22,6 @@ pub(crate) use cancel_checks::TICK;
 pub use cut_overlong::{OverlongCut, Stretches, cut};
 pub use lengths::{DocumentLengths, PlannedLengths};
 pub use online_packer::OpenPacks;
-pub use pieces::{MadeSizes, Piece, Pieces};
+pub use pieces::{Piece, PieceSizes, Pieces};
 pub use plan::{Plan, PlanColumns};
 pub use planner::{PlannedRows, UnpackedPiece, plan};

@@ -19,12 +19,12 @@ pub struct Piece {
     /// The number of tokens, at least 1.
     pub length: u32,
     /// Its sizes after the objective.
-    pub made: MadeSizes,
+    pub sizes: PieceSizes,
 }
 
 /// The sizes of a piece after its objective, and the key of its random numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MadeSizes {
+pub struct PieceSizes {
     /// The tokens of the piece in its row; 0 for as many as it has in its document.
     pub tokens: u32,
     /// The tokens of the piece among the row's targets.
@@ -38,17 +38,17 @@ pub struct MadeSizes {
 impl Piece {
     /// A piece that stands in its row as in its document.
     pub fn new(document: u32, start: u32, length: u32) -> Self {
-        Self { document, start, length, made: MadeSizes::default() }
+        Self { document, start, length, sizes: PieceSizes::default() }
     }
 
     /// The tokens of the piece in its row, at most `max_length`.
     pub fn tokens(&self) -> u32 {
-        if self.made.tokens == 0 { self.length } else { self.made.tokens }
+        if self.sizes.tokens == 0 { self.length } else { self.sizes.tokens }
     }
 
     /// The share of a row that it takes, in tokens.
     pub(crate) fn share(&self, options: &PackOptions) -> u32 {
-        options.share(self.tokens(), self.made.targets, self.made.pictures)
+        options.share(self.tokens(), self.sizes.targets, self.sizes.pictures)
     }
 }
 
@@ -64,7 +64,7 @@ pub struct Pieces {
     /// The first token of each piece; left out while all are 0.
     starts: Option<Vec<u32>>,
     /// The sizes of each piece after the objective; left out while they stand as in their documents.
-    made: Option<Vec<MadeSizes>>,
+    sizes: Option<Vec<PieceSizes>>,
 }
 
 /// The columns of some pieces.
@@ -73,7 +73,7 @@ pub(super) struct PieceColumns {
     pub(super) documents: Vec<u32>,
     pub(super) starts: Vec<u32>,
     pub(super) lengths: Vec<u32>,
-    pub(super) made: Option<Vec<MadeSizes>>,
+    pub(super) sizes: Option<Vec<PieceSizes>>,
 }
 
 impl Pieces {
@@ -89,7 +89,7 @@ impl Pieces {
 
     /// Appends a piece.
     pub fn push(&mut self, piece: Piece) {
-        let Piece { document, start, length, made } = piece;
+        let Piece { document, start, length, sizes } = piece;
         let index = self.lengths.len();
         if self.documents.is_none() && document as usize != index {
             self.documents = Some((0..document_of(index)).collect());
@@ -103,11 +103,11 @@ impl Pieces {
         if let Some(starts) = &mut self.starts {
             starts.push(start);
         }
-        if self.made.is_none() && made != MadeSizes::default() {
-            self.made = Some(vec![MadeSizes::default(); index]);
+        if self.sizes.is_none() && sizes != PieceSizes::default() {
+            self.sizes = Some(vec![PieceSizes::default(); index]);
         }
-        if let Some(all) = &mut self.made {
-            all.push(made);
+        if let Some(all) = &mut self.sizes {
+            all.push(sizes);
         }
         self.lengths.push(length);
     }
@@ -129,8 +129,9 @@ impl Pieces {
 
     /// True if each piece takes as much of its row as it has tokens in its document.
     pub(super) fn are_plain(&self) -> bool {
-        let plain = |made: &MadeSizes| MadeSizes { key: made.key, ..MadeSizes::default() } == *made;
-        self.made.as_ref().is_none_or(|all| all.iter().all(plain))
+        let plain =
+            |sizes: &PieceSizes| PieceSizes { key: sizes.key, ..PieceSizes::default() } == *sizes;
+        self.sizes.as_ref().is_none_or(|all| all.iter().all(plain))
     }
 
     /// The piece at `index`.
@@ -143,7 +144,7 @@ impl Pieces {
             document: self.documents.as_ref().map_or_else(|| document_of(index), |all| all[index]),
             start: self.starts.as_ref().map_or(0, |all| all[index]),
             length: self.lengths[index],
-            made: self.made.as_ref().map_or_else(MadeSizes::default, |all| all[index]),
+            sizes: self.sizes.as_ref().map_or_else(PieceSizes::default, |all| all[index]),
         }
     }
 
@@ -179,10 +180,10 @@ impl Pieces {
             None => vec![0; indices.len()],
             Some(starts) => picked(starts, &indices, control)?,
         };
-        let made = self.made.as_ref().map(|all| picked(all, &indices, control)).transpose()?;
+        let sizes = self.sizes.as_ref().map(|all| picked(all, &indices, control)).transpose()?;
         let documents =
             self.documents.as_ref().map(|all| picked(all, &indices, control)).transpose()?;
-        Ok(PieceColumns { documents: documents.unwrap_or(indices), starts, lengths, made })
+        Ok(PieceColumns { documents: documents.unwrap_or(indices), starts, lengths, sizes })
     }
 }
 

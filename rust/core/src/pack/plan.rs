@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use super::cancel_checks::TICK;
-use super::pieces::{MadeSizes, Piece, PieceColumns, Pieces};
+use super::pieces::{Piece, PieceColumns, PieceSizes, Pieces};
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::util::control::Control;
@@ -21,7 +21,7 @@ pub struct Plan {
     starts: Vec<u32>,
     lengths: Vec<u32>,
     /// The sizes of each piece after the objective; left out while pieces stand as in their documents.
-    made: Option<Vec<MadeSizes>>,
+    sizes: Option<Vec<PieceSizes>>,
     /// The tokens in all rows, without repeated rows.
     tokens: u64,
     repeated: usize,
@@ -58,7 +58,7 @@ impl Plan {
             members: Vec::new(),
             starts: Vec::new(),
             lengths: Vec::new(),
-            made: None,
+            sizes: None,
             tokens: 0,
             repeated: 0,
         }
@@ -101,12 +101,12 @@ impl Plan {
         repeated: usize,
         control: &Control,
     ) -> Result<Self> {
-        let PieceColumns { documents, starts, lengths, made } = pieces.gather(indices, control)?;
+        let PieceColumns { documents, starts, lengths, sizes } = pieces.gather(indices, control)?;
         let mut plan = Self {
             members: documents,
             starts,
             lengths,
-            made,
+            sizes,
             repeated,
             ..Self::new(options.row_limit()).aligned_to(options.align_documents_to)
         };
@@ -129,11 +129,11 @@ impl Plan {
     /// If it is empty, or holds more than `max_length` tokens.
     pub fn push(&mut self, row: &[Piece]) {
         for piece in row {
-            if self.made.is_none() && piece.made != MadeSizes::default() {
-                self.made = Some(vec![MadeSizes::default(); self.lengths.len()]);
+            if self.sizes.is_none() && piece.sizes != PieceSizes::default() {
+                self.sizes = Some(vec![PieceSizes::default(); self.lengths.len()]);
             }
-            if let Some(made) = &mut self.made {
-                made.push(piece.made);
+            if let Some(sizes) = &mut self.sizes {
+                sizes.push(piece.sizes);
             }
             self.members.push(piece.document);
             self.starts.push(piece.start);
@@ -153,7 +153,7 @@ impl Plan {
         assert!(!row.is_empty(), "a row holds at least one piece");
         let lengths = &self.lengths[row.clone()];
         let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
-        let room = match (self.align, &self.made) {
+        let room = match (self.align, &self.sizes) {
             (NonZeroU32::MIN, None) => tokens,
             _ => row.map(|at| u64::from(self.room(self.tokens_at(at)))).sum(),
         };
@@ -188,13 +188,13 @@ impl Plan {
             document: self.members[at],
             start: self.starts[at],
             length: self.lengths[at],
-            made: self.made.as_ref().map_or_else(MadeSizes::default, |all| all[at]),
+            sizes: self.sizes.as_ref().map_or_else(PieceSizes::default, |all| all[at]),
         })
     }
 
     /// The tokens of the piece at an index in its row.
     fn tokens_at(&self, at: usize) -> u32 {
-        match self.made.as_ref().map_or(0, |all| all[at].tokens) {
+        match self.sizes.as_ref().map_or(0, |all| all[at].tokens) {
             0 => self.lengths[at],
             tokens => tokens,
         }
@@ -222,7 +222,7 @@ impl Plan {
 
     /// The room that the pieces in one row take, in tokens.
     pub fn room_of(&self, row: usize) -> usize {
-        if self.made.is_none() {
+        if self.sizes.is_none() {
             let lengths = self.lengths_of(row..row + 1).iter();
             return lengths.map(|&length| self.room(length) as usize).sum();
         }
@@ -231,8 +231,8 @@ impl Plan {
 
     /// The targets of the pieces in one row, in tokens.
     pub fn targets_of(&self, row: usize) -> usize {
-        let made = self.made.as_ref().map_or(&[][..], |all| &all[self.span(row..row + 1)]);
-        made.iter().map(|made| made.targets as usize).sum()
+        let sizes = self.sizes.as_ref().map_or(&[][..], |all| &all[self.span(row..row + 1)]);
+        sizes.iter().map(|sizes| sizes.targets as usize).sum()
     }
 
     /// The cost of attention in one row: the sum of the squares of the room of each piece.

@@ -45,7 +45,7 @@ impl PlannedRows {
     }
 
     /// The documents with a left-out piece and no packed piece, ascending, each with its first reason.
-    pub fn gone(&self, control: &Control) -> Result<Vec<(u32, Reason)>> {
+    pub fn unpacked_documents(&self, control: &Control) -> Result<Vec<(u32, Reason)>> {
         let Some(last) = self.left_out.iter().map(|left| left.piece.document).max() else {
             return Ok(Vec::new());
         };
@@ -64,8 +64,9 @@ impl PlannedRows {
                 }
             }
         }
-        let gone = (0..).zip(reasons).filter_map(|(document, reason)| Some((document, reason?)));
-        collect(gone, control)
+        let unpacked =
+            (0..).zip(reasons).filter_map(|(document, reason)| Some((document, reason?)));
+        collect(unpacked, control)
     }
 }
 

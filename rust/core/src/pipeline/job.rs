@@ -106,7 +106,7 @@ impl Job {
         }
         let TokenOptions { classes, documents, .. } = &self.options.tokens;
         classes.suffice_for(*documents, self.finds_classes)?;
-        if *documents == DocumentKind::Made && self.transform.objective.is_none() {
+        if *documents == DocumentKind::Converted && self.transform.objective.is_none() {
             let reason = message!["must be given with ", set("objective", "custom")];
             return Err(Error::option("objective.function", reason));
         }

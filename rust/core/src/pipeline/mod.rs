@@ -4,18 +4,18 @@
 //! |---|---|
 //! | [`documents`] | from blocks of records to documents, in input order whatever the threads |
 //! | [`rows`] | from documents to rows, as soon as the strategy allows |
-//! | [`accounts`] | the counts on the way, and the content of the report |
+//! | [`statistics`] | the counts on the way, and the content of the report |
 //! | [`groups`] | a job that is cut into groups of inputs, which several processes pack |
 //! | [`runs`] | the public functions: each puts the stages together for one kind of call |
 //!
 //! [`stream`](crate::stream) does so for endless rows, with the same modules.
 
-pub(crate) mod accounts;
 pub(crate) mod documents;
 mod groups;
 pub(crate) mod job;
 pub(crate) mod rows;
 mod runs;
+pub(crate) mod statistics;
 
 pub use crate::storage::{HubAccess, PictureContent, PictureStorage, RemotePictures};
 pub use documents::custom_objective::DocumentFunction;
@@ -35,8 +35,6 @@ pub use runs::reindex::reindex;
 pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
-pub(crate) use accounts::input_facts::InputFacts;
-pub(crate) use accounts::run_books::Books;
 pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};
 pub(crate) use documents::tokenized_blocks::Outcome;
 pub(crate) use documents::validation_split::{SplitSide, SplitThreshold};
@@ -44,3 +42,5 @@ pub(crate) use rows::cutter::Cutter;
 pub(crate) use rows::row_packer::{ClosedRow, RowPacker};
 pub(crate) use rows::validation_draw::check_split;
 pub(crate) use runs::output_folder::made_by;
+pub(crate) use statistics::input_facts::InputFacts;
+pub(crate) use statistics::packed_counts::PackedCounts;

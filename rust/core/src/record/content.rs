@@ -120,9 +120,9 @@ pub(super) fn of_value(value: &Json) -> u64 {
         Json::String(text) => of_string(text),
         Json::List(items) => of_list(items.iter().map(of_value)),
         Json::Map(map) => {
-            let told = map.iter().filter(|(_, value)| **value != Json::Null);
+            let entries = map.iter().filter(|(_, value)| **value != Json::Null);
             of_entries(
-                told.map(|(key, value)| entry(key, of_value(value))).fold(0, u64::wrapping_add),
+                entries.map(|(key, value)| entry(key, of_value(value))).fold(0, u64::wrapping_add),
             )
         }
     }

@@ -249,13 +249,13 @@ pub fn read_with_facts(
         };
         facts.content.set(Some(content::of_record(record, shape).wrapping_add(pictures)));
     }
-    let beside = || match raw {
+    let other_fields = || match raw {
         // Columns that no shape reads may hold any type.
         Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_telling(field))),
         Raw::Cbor(item) => cbor::parse(item, |field| shape.is_telling(field), true).ok(),
         _ => None,
     };
-    if let Some(fault) = shape.fault(record, beside, expected) {
+    if let Some(fault) = shape.fault(record, other_fields, expected) {
         // Half a surrogate pair may be why it is of no other shape.
         let read = object(raw, |_| true).err();
         return Err(read.filter(|it| it.reason == Reason::LoneSurrogate).unwrap_or(fault));

@@ -89,12 +89,12 @@ impl Shape {
     fn with(name: ShapeName, parts: Vec<(Part, Arc<str>)>) -> Self {
         let (rivals, telling, messages) = (Vec::new(), Vec::new(), None);
         let mut shape = Self { name, parts, rivals, telling, messages, unread: Vec::new() };
-        shape.unread = shape.unread_beside();
+        shape.unread = shape.never_read_fields();
         shape
     }
 
     /// The fields that usually hold content, and are not read from every record.
-    fn unread_beside(&self) -> Vec<Cow<'static, str>> {
+    fn never_read_fields(&self) -> Vec<Cow<'static, str>> {
         let pictures = if self.is_dialogue() { &PICTURE_COLUMNS[..] } else { &[] };
         let fields = fields::text_fields().chain(pictures.iter().copied());
         fields.filter(|field| self.never_reads(field)).map(Cow::Borrowed).collect()
@@ -102,7 +102,7 @@ impl Shape {
 
     /// Learns from the first record the form of the prompts, and the unread fields with long texts.
     fn learn_from(&mut self, record: &Map) {
-        if let Some(part) = self.told_by() {
+        if let Some(part) = self.deciding_part() {
             self.messages = is_list(record, self.field(part));
         }
         if self.messages == Some(false) {
@@ -113,7 +113,7 @@ impl Shape {
                 Part::System => refuses,
                 _ => true,
             });
-            self.unread = self.unread_beside();
+            self.unread = self.never_read_fields();
         }
         let is_known = |field: &str| self.is_unread_text(field) || !self.never_reads(field);
         let long = record.iter().filter(|(field, value)| {
@@ -157,7 +157,7 @@ impl Shape {
     }
 
     /// The part that is a text or a list of messages, as all others are.
-    fn told_by(&self) -> Option<Part> {
+    fn deciding_part(&self) -> Option<Part> {
         match self.name {
             ShapeName::PromptCompletion | ShapeName::UnpairedPreference | ShapeName::Prompt => {
                 Some(Part::Prompt)
@@ -325,8 +325,8 @@ impl Shape {
     /// All fields that records are read from, those that show other shapes, and those that may hold content.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
-        let said = self.unread.iter().map(ToString::to_string);
-        let others = said.chain([fields::TEMPLATE_KWARGS.to_owned()]);
+        let unread = self.unread.iter().map(ToString::to_string);
+        let others = unread.chain([fields::TEMPLATE_KWARGS.to_owned()]);
         parts.map(ToString::to_string).chain(others).collect()
     }
 
@@ -395,10 +395,10 @@ impl Shape {
     pub(super) fn fault(
         &self,
         record: &Map,
-        beside: impl FnOnce() -> Option<Map>,
+        other_fields: impl FnOnce() -> Option<Map>,
         expected: Expectation<'_>,
     ) -> Option<Fault> {
-        self.missing(record, expected).or_else(|| self.mixed(record, beside, expected))
+        self.missing(record, expected).or_else(|| self.mixed(record, other_fields, expected))
     }
 
     /// The fault of a record that has all fields of this shape, and also fields of another shape that the
@@ -406,21 +406,22 @@ impl Shape {
     fn mixed(
         &self,
         record: &Map,
-        beside: impl FnOnce() -> Option<Map>,
+        other_fields: impl FnOnce() -> Option<Map>,
         expected: Expectation<'_>,
     ) -> Option<Fault> {
-        let beside = if self.rivals.is_empty() { None } else { beside() }.unwrap_or_default();
+        let other_fields =
+            if self.rivals.is_empty() { None } else { other_fields() }.unwrap_or_default();
         let speaks = |field: &Arc<str>| {
-            [record, &beside].into_iter().any(|part| part.get(field).is_some_and(says))
+            [record, &other_fields].into_iter().any(|part| part.get(field).is_some_and(says))
         };
         if self.rivals.iter().any(speaks) {
-            let all = record.iter().chain(&beside).filter(|(_, value)| says(value));
-            let told = all.map(|(name, value)| (Arc::clone(name), value.clone())).collect();
-            if let Some(other) = Self::find(&told, expected).filter(|it| it.name != self.name) {
+            let all = record.iter().chain(&other_fields).filter(|(_, value)| says(value));
+            let filled = all.map(|(name, value)| (Arc::clone(name), value.clone())).collect();
+            if let Some(other) = Self::find(&filled, expected).filter(|it| it.name != self.name) {
                 return Some(self.other(&other));
             }
         }
-        let (messages, part) = (self.messages?, self.told_by()?);
+        let (messages, part) = (self.messages?, self.deciding_part()?);
         let is_other = is_list(record, self.field(part))? != messages;
         is_other.then(|| {
             let [this, before] =

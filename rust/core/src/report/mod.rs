@@ -132,7 +132,8 @@ pub struct AppendedFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareReport {
     /// The share that was asked for: of all that is drawn, or of the source where it has a fraction alone.
-    pub asked: f64,
+    #[serde(rename = "asked")]
+    pub requested: f64,
     /// The share that was drawn.
     pub got: f64,
     /// The documents and tokens that were drawn; those that were drawn twice count twice.

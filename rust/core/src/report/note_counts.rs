@@ -18,7 +18,7 @@ const FIELDS: usize = 256;
 
 /// The fields of messages that hold content. Others, such as ids and dates, are counted without a warning. Reasoning and
 /// calls have notes of their own.
-const SAID: [&str; 2] = ["tools", "refusal"];
+const CONTENT_FIELDS: [&str; 2] = ["tools", "refusal"];
 
 /// The number of records with the same note, and the places of the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -295,15 +295,17 @@ impl Notes {
             let place = noted.places.first().map(|noted| noted.report(place));
             place.map_or_else(String::new, |place| format!(", first at {place}"))
         };
-        let said = |field: &str| SAID.contains(&field) || field.ends_with(" content");
-        let fields = self.left_out.iter().filter(|(field, _)| said(field)).map(|(field, noted)| {
-            format!(
-                "the chat template leaves `{field}` out of the text of {}{}; \
+        let is_reported =
+            |field: &str| CONTENT_FIELDS.contains(&field) || field.ends_with(" content");
+        let fields =
+            self.left_out.iter().filter(|(field, _)| is_reported(field)).map(|(field, noted)| {
+                format!(
+                    "the chat template leaves `{field}` out of the text of {}{}; \
                  another `chat_template` may print it, or a `map` can write it into the messages",
-                counted(noted.records, "record"),
-                first(noted)
-            )
-        });
+                    counted(noted.records, "record"),
+                    first(noted)
+                )
+            });
         let unread = self.unread.iter().map(|(field, noted)| {
             format!(
                 "the text of {} lacks the field `{field}`{}, which is not read; `reading.shape` or `reading.fields` may name it, or a \

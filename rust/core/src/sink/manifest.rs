@@ -46,8 +46,8 @@ pub struct Manifest {
     /// names.
     pub files: Vec<File>,
     /// The report, and the files that describe the shards to other readers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<MetadataFile>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "beside")]
+    pub metadata_files: Vec<MetadataFile>,
 }
 
 /// The file of kept tokens.
@@ -111,7 +111,7 @@ impl Manifest {
             counts: None,
             tokens: None,
             files,
-            beside: Vec::new(),
+            metadata_files: Vec::new(),
         }
     }
 
@@ -154,16 +154,17 @@ impl Manifest {
     /// The names in the folder of all files but the manifest.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let shards = self.files.iter().map(|file| file.name.as_str());
-        let beside = self.beside.iter().map(|file| file.name.as_str());
-        shards.chain(beside).chain(self.tokens.iter().map(|_| TOKENS))
+        let metadata_files = self.metadata_files.iter().map(|file| file.name.as_str());
+        shards.chain(metadata_files).chain(self.tokens.iter().map(|_| TOKENS))
     }
 
     /// The names, sizes and hashes of all files but the manifest.
     pub(super) fn listed(&self) -> impl Iterator<Item = (&str, u64, &str)> {
         let shards = self.files.iter().map(|it| (&*it.name, it.bytes, &*it.blake3));
         let tokens = self.tokens.iter().map(|it| (TOKENS, it.bytes, &*it.blake3));
-        let beside = self.beside.iter().map(|it| (&*it.name, it.bytes, &*it.blake3));
-        shards.chain(tokens).chain(beside)
+        let metadata_files =
+            self.metadata_files.iter().map(|it| (&*it.name, it.bytes, &*it.blake3));
+        shards.chain(tokens).chain(metadata_files)
     }
 
     pub(super) fn to_text(&self) -> String {

@@ -73,7 +73,11 @@ pub(super) enum Content {
     Items { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// Values from memory, with the number of the first. Each has its bytes, or the reason that it is not
     /// valid.
-    Given { first: u64, bytes: Vec<u8>, places: Vec<std::result::Result<Range<usize>, String>> },
+    FromMemory {
+        first: u64,
+        bytes: Vec<u8>,
+        places: Vec<std::result::Result<Range<usize>, String>>,
+    },
     /// One record that is not read. The file continues after it.
     Refused { line: u64, reason: Reason, message: String },
     /// The line from which on the file cannot be read.
@@ -242,7 +246,7 @@ impl Block {
                 self.content = Content::Values { bytes: kept, places };
             }
             Content::Refused { .. } | Content::Broken { .. } if is_taken() => {}
-            Content::Refused { .. } | Content::Broken { .. } | Content::Given { .. } => {
+            Content::Refused { .. } | Content::Broken { .. } | Content::FromMemory { .. } => {
                 self.content = Content::nothing();
             }
         }
@@ -282,7 +286,7 @@ impl Block {
                 }
             }
             Content::Rows { batch, .. } => update_rows(&mut hasher, batch)?,
-            Content::Given { bytes, places, .. } => {
+            Content::FromMemory { bytes, places, .. } => {
                 update(&mut hasher, bytes);
                 update(&mut hasher, format!("{places:?}").as_bytes());
             }
@@ -385,7 +389,7 @@ impl Block {
             Content::Items { bytes, places } => Box::new(places.iter().map(|(number, range)| {
                 RawRecord { line: *number, raw: Raw::Cbor(&bytes[range.clone()]) }
             })),
-            Content::Given { first, bytes, places } => {
+            Content::FromMemory { first, bytes, places } => {
                 Box::new((*first..).zip(places).map(|(line, place)| RawRecord {
                     line,
                     raw: match place {

@@ -20,7 +20,7 @@ pub(crate) use block::short;
 pub use block::{Block, Cells, Raw, RawRecord, RecordChange};
 pub use blocks::Blocks;
 pub(crate) use blocks::Chooser;
-pub use callers::memory::{GivenRecords, Memory};
+pub use callers::memory::{CallerRecords, Memory};
 pub use callers::reiterable::Reiterable;
 pub(crate) use callers::reiterable::Values;
 pub use compression::Compression;

@@ -206,17 +206,17 @@ mod tests {
             ("plain/path", "plain/path"),
             ("C://x", "C://x"),
         ];
-        for (given, wanted) in shown {
-            assert_eq!(public(given), wanted);
+        for (url, wanted) in shown {
+            assert_eq!(public(url), wanted);
         }
     }
 
     #[test]
     fn a_message_of_a_library_keeps_no_secret() {
-        let said =
+        let message =
             "GET (https://u:p@h/k?sig=abc) failed: key 0123456789 is wrong, see \"http://x/y?z\"";
         let wanted = "GET (https://h/k) failed: key … is wrong, see \"http://x/y\"";
-        assert_eq!(redacted(said, &["0123456789".to_owned()]), wanted);
+        assert_eq!(redacted(message, &["0123456789".to_owned()]), wanted);
     }
 
     #[test]

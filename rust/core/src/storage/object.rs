@@ -108,7 +108,7 @@ impl Object {
         head: Option<Bytes>,
         shared: &Arc<SharedParts>,
     ) -> Self {
-        let known_as = stat.is_told().then(|| format!("{name}\n{stat:?}"));
+        let known_as = stat.is_identified().then(|| format!("{name}\n{stat:?}"));
         let (client, cache) = (Arc::clone(&shared.client), shared.cache.clone());
         let whole = head.as_ref().filter(|head| head.len() as u64 == stat.size).cloned();
         let remote =
@@ -223,7 +223,7 @@ impl Remote {
         match self.fetch_all(&range).await {
             Ok(bytes) => {
                 if let Some((cache, name)) = kept {
-                    cache.put(name, &range, &bytes);
+                    cache.keep_range(name, &range, &bytes);
                 }
                 Ok(bytes)
             }
@@ -257,12 +257,12 @@ impl Remote {
                 }
             }
             let Some(wait) = backoff.next(None) else {
-                let said = broken.unwrap_or_else(|| "it ends too early".to_owned());
-                let said = self.client.shown(&said);
+                let reason = broken.unwrap_or_else(|| "it ends too early".to_owned());
+                let reason = self.client.shown(&reason);
                 let at = range.start + bytes.len() as u64;
                 return Err(io::Error::new(
                     io::ErrorKind::ConnectionAborted,
-                    format!("the body breaks off at byte {at} again and again: {said}"),
+                    format!("the body breaks off at byte {at} again and again: {reason}"),
                 ));
             };
             tokio::time::sleep(wait).await;
@@ -283,7 +283,7 @@ impl Remote {
                     ..GetOptions::default()
                 };
                 let got = store.get_opts(path, options).await;
-                let got = got.map_err(|error| buckets::said(&error, &self.client))?;
+                let got = got.map_err(|error| buckets::to_io_error(&error, &self.client))?;
                 let stat = super::buckets::listing::stat_of(&got.meta);
                 if !self.stat.is_same(&stat) || got.range.start != range.start {
                     return Err(Stopped::Changed.into());

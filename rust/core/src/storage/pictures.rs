@@ -18,7 +18,7 @@ use reqwest::Url;
 use super::address::{is_url, is_web};
 use super::location::Location;
 use super::session::Session;
-use crate::config::{GivenFile, StorageOptions};
+use crate::config::{ResolvedFile, StorageOptions};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
 use crate::util::ordered::ordered_within;
@@ -159,8 +159,8 @@ impl RemotePictures {
         let mut bytes = Vec::new();
         let read = location.stat().and_then(|stat| {
             if stat.size > u64::from(u32::MAX) {
-                let said = "it has more than 4 GiB";
-                return Err(io::Error::new(io::ErrorKind::InvalidData, said));
+                let reason = "it has more than 4 GiB";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
             location.open()?.read_to_end(&mut bytes)?;
             Ok(stat.version())
@@ -228,7 +228,7 @@ impl RemotePictures {
         let is_on_hub = url.get(..HUB.len()).is_some_and(|start| start.eq_ignore_ascii_case(HUB));
         let found = if is_on_hub && self.storage.options.file_system.is_none() {
             match self.on_hub(url) {
-                Ok(file) => self.web()?.given_file(&file),
+                Ok(file) => self.web()?.resolved_location(&file),
                 Err(fault) => return Ok(Err(fault)),
             }
         } else if is_web(url) {
@@ -243,7 +243,7 @@ impl RemotePictures {
     }
 
     /// The file of the hub at a URL.
-    fn on_hub(&self, url: &str) -> OfPicture<GivenFile> {
+    fn on_hub(&self, url: &str) -> OfPicture<ResolvedFile> {
         let hub = self.storage.hub.as_ref();
         let hub = hub.ok_or("the package `huggingface_hub` is needed to read from the hub")?;
         let form = || "it must have the form hf://datasets/ORG/NAME[@REVISION]/PATH".to_owned();
@@ -260,7 +260,7 @@ impl RemotePictures {
             .extend(["datasets", org, name, "resolve", revision])
             .extend(path.split('/'));
         let headers = hub.headers.clone();
-        Ok(GivenFile { name: url.to_owned(), url: at.into(), headers })
+        Ok(ResolvedFile { name: url.to_owned(), url: at.into(), headers })
     }
 
     fn stores(&self) -> Result<Arc<Session>> {

@@ -10,7 +10,7 @@ use super::address::{Address, StoreKind};
 use super::location::Location;
 use super::session::Session;
 use super::stat::Stat;
-use crate::config::GivenFile;
+use crate::config::ResolvedFile;
 use crate::error::{Error, Result};
 use crate::util::disk::sealed;
 
@@ -63,14 +63,14 @@ impl Session {
     }
 
     /// The object of a file that the caller gave.
-    pub(crate) fn given_file(&self, given: &GivenFile) -> Result<Location> {
-        self.given_object(given).map(|object| Arc::new(object).into())
+    pub(crate) fn resolved_location(&self, file: &ResolvedFile) -> Result<Location> {
+        self.resolved_object(file).map(|object| Arc::new(object).into())
     }
 
     /// The objects that `text` names: a URL, a glob or a folder of a bucket.
     pub(crate) fn search(&self, text: &str) -> Result<Named> {
-        if let Some(given) = self.given(text) {
-            let found = given.iter().map(|file| self.given_object(file).map(Arc::new));
+        if let Some(files) = self.resolved_files(text) {
+            let found = files.iter().map(|file| self.resolved_object(file).map(Arc::new));
             let found: Vec<_> = found.collect::<Result<_>>()?;
             let found = found.into_iter().map(Location::from).collect();
             return Ok(Named::Files(found, Outputs::default()));
@@ -95,11 +95,11 @@ impl Session {
         let prefix = address.key.trim_end_matches('/');
         let listed = self.list(&address, prefix)?;
         if listed.is_empty() {
-            let said = match address.kind {
+            let reason = match address.kind {
                 StoreKind::FileSystem => "No such file, and no folder with files",
                 _ => "No such object, and no folder with objects",
             };
-            return Err(not_found(&address.name, said));
+            return Err(not_found(&address.name, reason));
         }
         let found = listed.iter().map(|(key, stat)| self.listed_object(&address, key, stat));
         let found: Vec<_> = found.collect::<Result<_>>()?;
@@ -163,6 +163,6 @@ impl Session {
     }
 }
 
-fn not_found(name: &str, said: &str) -> Error {
-    Error::io(Path::new(name))(io::Error::new(io::ErrorKind::NotFound, said.to_owned()))
+fn not_found(name: &str, reason: &str) -> Error {
+    Error::io(Path::new(name))(io::Error::new(io::ErrorKind::NotFound, reason.to_owned()))
 }

@@ -19,7 +19,7 @@ use super::http::web::{HEAD, Web};
 use super::object::{Object, ObjectBackend, SharedParts};
 use super::stat::Stat;
 use super::tasks::Tasks;
-use crate::config::{FileFacts, FileSystem, GivenFile, StorageOptions};
+use crate::config::{FileFacts, FileSystem, ResolvedFile, StorageOptions};
 use crate::error::{Error, Result};
 
 /// Requests for first bytes that are under way at a time.
@@ -56,8 +56,8 @@ impl Session {
     }
 
     /// The files that the caller gave for a name, if it did.
-    pub(super) fn given(&self, name: &str) -> Option<&[GivenFile]> {
-        self.options.given.get(name).map(Vec::as_slice)
+    pub(super) fn resolved_files(&self, name: &str) -> Option<&[ResolvedFile]> {
+        self.options.resolved_files.get(name).map(Vec::as_slice)
     }
 
     /// The address of an input.
@@ -123,13 +123,13 @@ impl Session {
         let about = || Error::io(Path::new(&address.name));
         let store = self.bucket(address)?;
         let path = buckets::path_of(&address.key).map_err(about())?;
-        let (asked, key) = (Arc::clone(&store), path.clone());
+        let (bucket, key) = (Arc::clone(&store), path.clone());
         let client = Arc::clone(&self.shared.client);
         let stat = self.shared.tasks.run(async move {
             let options = object_store::GetOptions { head: true, ..Default::default() };
-            let got = asked.get_opts(&key, options).await;
+            let got = bucket.get_opts(&key, options).await;
             got.map(|got| listing::stat_of(&got.meta))
-                .map_err(|error| buckets::said(&error, &client))
+                .map_err(|error| buckets::to_io_error(&error, &client))
         });
         let place = ObjectBackend::Bucket(store, path);
         Ok(Object::new(&address.name, place, stat.map_err(about())?, None, &self.shared))
@@ -161,15 +161,15 @@ impl Session {
     }
 
     /// The object of a file that the caller gave.
-    pub(super) fn given_object(&self, given: &GivenFile) -> Result<Object> {
+    pub(super) fn resolved_object(&self, file: &ResolvedFile) -> Result<Object> {
         let refuse = || {
-            let said = "is not a URL with headers that can be read";
-            Error::io(Path::new(&given.name))(io::Error::new(io::ErrorKind::InvalidInput, said))
+            let reason = "is not a URL with headers that can be read";
+            Error::io(Path::new(&file.name))(io::Error::new(io::ErrorKind::InvalidInput, reason))
         };
-        let address = Address::parse(&given.url, "files").map_err(|_| refuse())?;
-        let headers = Web::headers(&given.headers).ok_or_else(refuse)?;
+        let address = Address::parse(&file.url, "files").map_err(|_| refuse())?;
+        let headers = Web::headers(&file.headers).ok_or_else(refuse)?;
         match address.url {
-            Some(url) => self.web(&given.name, Web::new(url, headers)),
+            Some(url) => self.web(&file.name, Web::new(url, headers)),
             None => Err(refuse()),
         }
     }

@@ -39,7 +39,7 @@ impl Stat {
         }
         let etags = self.etag.is_some() && other.etag.is_some();
         let times = self.modified > 0 && other.modified > 0;
-        if self.is_told() && !(etags || times) {
+        if self.is_identified() && !(etags || times) {
             return Err(io::Error::other(
                 "the server no longer tells whether the file is the same, by an etag or a time as before",
             ));
@@ -55,15 +55,15 @@ impl Stat {
 
     /// A number that changes with the content, as far as the store tells.
     pub(crate) fn version(&self) -> u64 {
-        let told = match &self.etag {
+        let facts = match &self.etag {
             Some(etag) => format!("{}\n{}", self.size, bare(etag)),
             None => format!("{}\n{}", self.size, self.modified),
         };
-        XxHash64::oneshot(0, told.as_bytes())
+        XxHash64::oneshot(0, facts.as_bytes())
     }
 
     /// True if a later run can tell that the object is the same.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_identified(&self) -> bool {
         self.etag.is_some() || self.modified > 0
     }
 }
@@ -86,6 +86,6 @@ mod tests {
         assert!(!one.is_same(&stat(3, Some("\"b\""), 5)));
         assert!(!one.is_same(&stat(4, Some("\"a\""), 5)));
         assert!(one.is_same(&stat(3, None, 5)) && !one.is_same(&stat(3, None, 6)));
-        assert!(stat(3, None, 0).is_same(&one) && !stat(3, None, 0).is_told());
+        assert!(stat(3, None, 0).is_same(&one) && !stat(3, None, 0).is_identified());
     }
 }

@@ -32,10 +32,10 @@ fn object(size: usize) -> (Location, Vec<u8>, Arc<InMemory>) {
     let shared = Arc::new(SharedParts::new(Arc::clone(&tasks), Arc::clone(&client), None));
     let store = Arc::new(InMemory::new());
     let path = object_store::path::Path::from("a");
-    let (put, payload) = (Arc::clone(&store), PutPayload::from(bytes.clone()));
+    let (bucket, payload) = (Arc::clone(&store), PutPayload::from(bytes.clone()));
     let listed = tasks.run(async move {
-        put.put(&path, payload).await.map_err(std::io::Error::other)?;
-        listing::list(put, None, client).await
+        bucket.put(&path, payload).await.map_err(std::io::Error::other)?;
+        listing::list(bucket, None, client).await
     });
     let (key, stat) = listed.expect("a list").remove(0);
     let backend = ObjectBackend::Bucket(Arc::clone(&store) as Arc<dyn ObjectStore>, key.into());
@@ -70,7 +70,7 @@ proptest! {
     #[test]
     fn planned_and_other_ranges_give_their_bytes(
         groups in prop::collection::vec(prop::collection::vec((0_u64..9_000_000, 1_u64..900_000), 1..4), 0..5),
-        asked in prop::collection::vec((0.0_f64..1.0, 1_usize..300_000), 1..12),
+        wanted in prop::collection::vec((0.0_f64..1.0, 1_usize..300_000), 1..12),
         size in prop_oneof![1_usize..3000, 1_500_000_usize..12_000_000],
     ) {
         let (location, bytes, _store) = object(size);
@@ -80,7 +80,7 @@ proptest! {
         };
         let start = |group: &Vec<(u64, u64)>| group.iter().map(|it| it.0).min().unwrap_or(0);
         file.plan(|| groups.iter().map(|group| (start(group), ranges(group))).collect());
-        for (at, length) in asked {
+        for (at, length) in wanted {
             let at = (at * size as f64) as usize;
             let end = (at + length).min(size);
             prop_assert_eq!(&file.bytes(at as u64, end - at).expect("bytes")[..], &bytes[at..end]);
@@ -100,8 +100,8 @@ fn an_object_that_has_changed_is_told_and_stays_told() {
     opened.read_exact(&mut some).expect("bytes");
     let Location::Remote(object, _) = &location else { panic!("it is an object") };
     let path = object_store::path::Path::from("a");
-    let put = async move { store.put(&path, PutPayload::from(vec![1; 9_000_000])).await };
-    futures_util::future::FutureExt::now_or_never(put).expect("memory").expect("room");
+    let overwriting = async move { store.put(&path, PutPayload::from(vec![1; 9_000_000])).await };
+    futures_util::future::FutureExt::now_or_never(overwriting).expect("memory").expect("room");
     let fetched = object.fetch(8_500_000..9_000_000).expect_err("it has changed");
     assert_eq!(Stopped::of(&fetched), Some(Stopped::Changed));
     assert_eq!(location.check().err().as_ref().and_then(Stopped::of), Some(Stopped::Changed));
@@ -116,7 +116,7 @@ fn a_small_file_of_tables_takes_one_request_at_most() {
     };
     assert_eq!(&ranged.bytes(499_000..500_000).expect("bytes")[..], &bytes[499_000..]);
     let path = object_store::path::Path::from("a");
-    let gone = async move { store.delete(&path).await };
-    futures_util::future::FutureExt::now_or_never(gone).expect("memory").expect("it was there");
+    let deletion = async move { store.delete(&path).await };
+    futures_util::future::FutureExt::now_or_never(deletion).expect("memory").expect("it was there");
     assert_eq!(&ranged.bytes(0..1000).expect("what was fetched")[..], &bytes[..1000]);
 }

@@ -21,7 +21,7 @@ use super::step_rows::{StepRows, count_documents};
 use crate::assemble::{Gathered, Layout, assembled, schema};
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Plan};
-use crate::pipeline::Books;
+use crate::pipeline::PackedCounts;
 use crate::report::ledger::Count;
 
 /// Returns the next documents of a feed.
@@ -39,7 +39,7 @@ pub(super) struct Delivery<'d, 'a> {
     /// The names of the pools, and the packed documents and tokens of each.
     pub(super) names: Vec<String>,
     pub(super) shares: Vec<Count>,
-    pub(super) books: &'d mut Books,
+    pub(super) packed_counts: &'d mut PackedCounts,
     pub(super) numbered: &'d StateFiles<'a>,
     pub(super) layout: Layout,
     /// The first row of the run that no rank has delivered.
@@ -114,18 +114,18 @@ impl Delivery<'_, '_> {
         let share = self.run.share;
         let shares_counts = !share.is_alone() && (self.run.from.is_some() || share.shares_lanes());
         if !read_all || self.names.len() > 1 || shares_counts {
-            // Documents in open rows were read, and are in no row. The books count only packed ones. Of a
+            // Documents in open rows were read, and are in no row. The counts have only packed ones. Of a
             // mix, the last blocks may not be packed to their ends.
-            self.books.end_early();
+            self.packed_counts.end_early();
         }
         Ok(())
     }
 
     /// Counts the documents that a lane has read and dropped up to its last row.
     pub(super) fn count_lane(&mut self, at: usize) {
-        let mut books = std::mem::take(self.lanes[at].books());
-        self.numbered.number(&mut books.ledger);
-        self.books.merge(books);
+        let mut packed_counts = std::mem::take(self.lanes[at].packed_counts());
+        self.numbered.number(&mut packed_counts.ledger);
+        self.packed_counts.merge(packed_counts);
     }
 
     /// The steps of the next table: as many as are wanted, or fewer at the end.
@@ -155,14 +155,18 @@ impl Delivery<'_, '_> {
     /// Leaves the counts of steps that are not delivered to their lanes.
     fn give_up(&mut self, steps: Vec<StepRows>) {
         for step in steps {
-            self.give_back(step.others, step.books);
+            self.give_back(step.others, step.packed_counts);
         }
     }
 
     /// Gives counts back to their lanes.
-    fn give_back(&mut self, others: Vec<(usize, Books)>, books: Vec<(usize, Books)>) {
-        for (at, books) in others.into_iter().chain(books) {
-            self.lanes[at].books().merge(books);
+    fn give_back(
+        &mut self,
+        others: Vec<(usize, PackedCounts)>,
+        packed_counts: Vec<(usize, PackedCounts)>,
+    ) {
+        for (at, packed_counts) in others.into_iter().chain(packed_counts) {
+            self.lanes[at].packed_counts().merge(packed_counts);
         }
     }
 
@@ -182,22 +186,23 @@ impl Delivery<'_, '_> {
         let share = self.run.share;
         let is_endless = self.run.options.epochs.is_none();
         let mut rows: Vec<(usize, Vec<Piece>)> = Vec::with_capacity(share.batch.min(share.lanes));
-        let mut asked = Vec::with_capacity(rows.capacity());
-        let (mut books, mut others) = (Vec::with_capacity(rows.capacity()), Vec::new());
+        let mut read_lanes = Vec::with_capacity(rows.capacity());
+        let (mut packed_counts, mut others) = (Vec::with_capacity(rows.capacity()), Vec::new());
         let mut row = begun + share.rank as u64 * share.batch as u64;
         let mut is_needed = false;
-        if !self.pass_over(begun..row, end, take, (&mut asked, &mut others), &mut is_needed)? {
-            self.give_back(others, books);
+        if !self.pass_over(begun..row, end, take, (&mut read_lanes, &mut others), &mut is_needed)? {
+            self.give_back(others, packed_counts);
             return Ok(None);
         }
         while rows.len() < share.batch {
             let at = self.lane_of(row).expect("a lane of this rank");
             row += 1;
-            let found = self.ask(at, take, (&mut asked, &mut books), &mut is_needed)?;
+            let found =
+                self.ask(at, take, (&mut read_lanes, &mut packed_counts), &mut is_needed)?;
             match (found, end.rows) {
                 (Some(pieces), _) => rows.push((at, pieces)),
                 (None, Some(OnEnd::Drop)) => {
-                    self.give_back(others, books);
+                    self.give_back(others, packed_counts);
                     return Ok(None);
                 }
                 (None, Some(OnEnd::Pad | OnEnd::Repeat)) => rows.push((at, Vec::new())),
@@ -207,8 +212,8 @@ impl Delivery<'_, '_> {
             }
         }
         let behind = row..begun + share.step();
-        if !self.pass_over(behind, end, take, (&mut asked, &mut others), &mut is_needed)? {
-            self.give_back(others, books);
+        if !self.pass_over(behind, end, take, (&mut read_lanes, &mut others), &mut is_needed)? {
+            self.give_back(others, packed_counts);
             return Ok(None);
         }
         // The lanes of this table may have ended before others. A lane that was only looked into keeps its state and its
@@ -220,19 +225,27 @@ impl Delivery<'_, '_> {
             is_needed = self.with_lane(at, take, Lane::has_row)?;
         }
         if !is_needed && self.has_lost_all() {
-            self.give_back(others, books);
+            self.give_back(others, packed_counts);
             return Err(self.lost_all()?);
         }
         if rows.is_empty() {
-            self.give_back(others, books);
+            self.give_back(others, packed_counts);
             return Ok(None);
         }
-        asked.sort_unstable();
-        asked.dedup();
+        read_lanes.sort_unstable();
+        read_lanes.dedup();
         let in_step = !share.is_alone() || end.rows.is_some();
         let next = if in_step { begun + share.step() } else { row };
-        let before = asked.iter().map(|&at| (at, self.lanes[at].save())).collect();
-        Ok(Some(StepRows { rows, is_needed, next, before, books, others, saved: self.saved() }))
+        let before = read_lanes.iter().map(|&at| (at, self.lanes[at].save())).collect();
+        Ok(Some(StepRows {
+            rows,
+            is_needed,
+            next,
+            before,
+            packed_counts,
+            others,
+            saved: self.saved(),
+        }))
     }
 
     /// The lane of a row of the run, if it is one of this rank.
@@ -247,12 +260,12 @@ impl Delivery<'_, '_> {
         rows: Range<u64>,
         end: &End<'_>,
         take: Take<'_>,
-        (asked, others): (&mut Vec<usize>, &mut Vec<(usize, Books)>),
+        (read_lanes, others): (&mut Vec<usize>, &mut Vec<(usize, PackedCounts)>),
         is_needed: &mut bool,
     ) -> Result<bool> {
         for row in if self.run.share.shares_lanes() { rows } else { 0..0 } {
             let Some(at) = self.lane_of(row) else { continue };
-            let found = self.ask(at, take, (&mut *asked, &mut *others), is_needed)?;
+            let found = self.ask(at, take, (&mut *read_lanes, &mut *others), is_needed)?;
             if found.is_none() && end.rows == Some(OnEnd::Drop) {
                 return Ok(false);
             }
@@ -265,14 +278,14 @@ impl Delivery<'_, '_> {
         &mut self,
         at: usize,
         take: Take<'_>,
-        (asked, books): (&mut Vec<usize>, &mut Vec<(usize, Books)>),
+        (read_lanes, packed_counts): (&mut Vec<usize>, &mut Vec<(usize, PackedCounts)>),
         is_needed: &mut bool,
     ) -> Result<Option<Vec<Piece>>> {
-        asked.push(at);
+        read_lanes.push(at);
         let found = self.with_lane(at, take, Lane::next_row)?;
         let lane = &mut self.lanes[at];
         *is_needed |= found.is_some() && !lane.repeats();
-        books.push((at, std::mem::take(lane.books())));
+        packed_counts.push((at, std::mem::take(lane.packed_counts())));
         Ok(found)
     }
 
@@ -332,40 +345,41 @@ impl Delivery<'_, '_> {
         let batch = {
             let rows = steps.iter().flat_map(|step| &step.rows);
             let stocks = rows.map(|(at, _)| self.lanes[*at].stock()).collect();
-            let gathered = Gathered::apart(stocks, &plan);
-            let made = assembled(&gathered, 0..plan.rows(), &self.layout)?;
+            let gathered = Gathered::from_stores(stocks, &plan);
+            let built = assembled(&gathered, 0..plan.rows(), &self.layout)?;
             let mut first = 0;
             for (step, padded) in steps.iter_mut().zip(padded) {
                 let range = first..first + step.rows.len();
                 first = range.end;
-                let labels = made.labels.as_ref().map(|labels| labels[range.clone()].iter().sum());
-                let mut books = Books::default();
-                books.count_rows(&gathered, range, labels);
-                count_documents(&self.lanes, (&mut self.shares, &mut books), &step.rows);
-                step.books.drain(..).for_each(|(_, of_lane)| books.merge(of_lane));
-                self.numbered.number(&mut books.ledger);
-                added.push(AddedLengths::of(&books));
-                self.books.merge(books);
+                let labels = built.labels.as_ref().map(|labels| labels[range.clone()].iter().sum());
+                let mut packed_counts = PackedCounts::default();
+                packed_counts.count_rows(&gathered, range, labels);
+                count_documents(&self.lanes, (&mut self.shares, &mut packed_counts), &step.rows);
+                step.packed_counts.drain(..).for_each(|(_, of_lane)| packed_counts.merge(of_lane));
+                self.numbered.number(&mut packed_counts.ledger);
+                added.push(AddedLengths::of(&packed_counts));
+                self.packed_counts.merge(packed_counts);
                 (self.next, self.step) = (step.next, self.step + 1);
-                let counts = Counts::of(self.books, named(&self.names, &self.shares), padded);
+                let counts =
+                    Counts::of(self.packed_counts, named(&self.names, &self.shares), padded);
                 let saved = std::mem::take(&mut step.saved);
                 places.push(RowState::new((step.next, self.step), counts, saved));
             }
-            made.batch
+            built.batch
         };
-        self.books.shorten_lengths(MOST_LENGTHS);
+        self.packed_counts.shorten_lengths(MOST_LENGTHS);
         for ((place, next), lengths) in places.iter_mut().zip(&steps[1..]).zip(added.drain(1..)) {
             place.lengths = lengths;
             place.lanes = next.before.iter().map(|(at, state)| self.numbered(*at, state)).collect();
         }
         let last = places.pop().expect("a step");
         let state = self.state(last, given_up).to_json();
-        let asked = steps.iter().flat_map(|step| &step.before).map(|(at, _)| *at);
-        for at in asked.collect::<BTreeSet<_>>() {
+        let read_lanes = steps.iter().flat_map(|step| &step.before).map(|(at, _)| *at);
+        for at in read_lanes.collect::<BTreeSet<_>>() {
             self.lanes[at].forget();
             for (pool, rounds) in self.rounds.iter().enumerate() {
                 if let Some(rounds) = rounds
-                    && self.lanes[at].is_gone(pool)
+                    && self.lanes[at].is_exhausted(pool)
                 {
                     rounds.leave(self.numbers[at]);
                 }
@@ -388,17 +402,17 @@ impl Delivery<'_, '_> {
                     && let Some(pieces) = self.with_lane(at, take, Lane::next_row)?
                 {
                     *rows += 1;
-                    self.books.begin(&pieces);
+                    self.packed_counts.begin(&pieces);
                     tokens += pieces.iter().map(|piece| u64::from(piece.length)).sum::<u64>();
                     self.lanes[at].forget();
                 }
             }
         }
         (0..self.lanes.len()).for_each(|at| self.count_lane(at));
-        self.books.ledger.kept.tokens += tokens;
-        self.books.rows += rows.iter().sum::<u64>();
+        self.packed_counts.ledger.kept.tokens += tokens;
+        self.packed_counts.rows += rows.iter().sum::<u64>();
         // Blocks of epochs that are read again may have been taken.
-        self.books.end_early();
+        self.packed_counts.end_early();
         Ok(RowCounts { rows, tokens, steps: 0 })
     }
 
@@ -410,17 +424,17 @@ impl Delivery<'_, '_> {
         ask: impl FnOnce(&mut Lane, &mut Bench<'_>) -> Result<T>,
     ) -> Result<T> {
         let (run, pools) = (self.run, self.names.len());
-        let mut books = std::mem::take(self.lanes[at].books());
+        let mut packed_counts = std::mem::take(self.lanes[at].packed_counts());
         let mut bench = Bench {
             options: &run.job.options,
             objective: &**self.layout.objective(),
             pool_choice: self.pool_choice,
-            books: &mut books,
+            packed_counts: &mut packed_counts,
             take: &mut |pool| take(at * pools + pool),
             line_of: &|document| run.line_of(document),
         };
         let answer = ask(&mut self.lanes[at], &mut bench);
-        *self.lanes[at].books() = books;
+        *self.lanes[at].packed_counts() = packed_counts;
         answer
     }
 
@@ -441,7 +455,7 @@ impl Delivery<'_, '_> {
             rank: (!share.is_alone()).then_some(share.rank),
             identity: Some(Arc::clone(&self.run.identity)),
             counts: after.counts,
-            carried: Carried::of(self.books),
+            carried: Carried::of(self.packed_counts),
             states,
             saved: after.saved,
         }

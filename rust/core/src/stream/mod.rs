@@ -37,7 +37,7 @@ use arrow::record_batch::RecordBatch;
 
 use crate::config::Inputs;
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::{Books, FileHeads, InputFacts, Job, SingleBlocks};
+use crate::pipeline::{FileHeads, InputFacts, Job, PackedCounts, SingleBlocks};
 use crate::report::Report;
 use crate::source::extents::extent::number_line;
 use crate::source::{Index, discover};
@@ -184,7 +184,7 @@ impl RunContext<'_> {
             options,
             share,
             hashes,
-            told: None,
+            split_warning: None,
             from: None,
             identity: Arc::clone(&self.identity),
             open: self.open.clone(),
@@ -265,11 +265,11 @@ impl RunContext<'_> {
             let (number, pools) = ((lane, share.lanes), orders.len());
             lanes.push(Lane::new(open, job_options, &pool_choice, pools, number, from, has_rounds));
         }
-        let mut books = Books::default();
+        let mut packed_counts = PackedCounts::default();
         let has_counts = self.from.as_ref().is_some_and(|from| from.has_counts_of(&numbers, share));
         if let Some(state) = self.from.as_ref().filter(|_| has_counts) {
-            state.counts.put_into(&mut books);
-            state.carried.put_into(&mut books);
+            state.counts.restore_to(&mut packed_counts);
+            state.carried.add_to(&mut packed_counts);
         }
         let numbered = StateFiles::new(found);
         let threads = job.options.work.threads.get();
@@ -282,7 +282,7 @@ impl RunContext<'_> {
             pool_choice: &pool_choice,
             shares: names.iter().map(|name| self.packed_of(name, has_counts)).collect(),
             names,
-            books: &mut books,
+            packed_counts: &mut packed_counts,
             numbered: &numbered,
             layout,
             next: begun,
@@ -298,18 +298,18 @@ impl RunContext<'_> {
         let reading = delivery.lanes.len();
         drop(delivery);
         drop(walks);
-        about.facts.warnings.extend(single.of_split().or_else(|| self.told.clone()));
+        about.facts.warnings.extend(single.of_split().or_else(|| self.split_warning.clone()));
         about.facts.warnings.extend(orders.iter().flat_map(|order| order.warnings(reading)));
-        numbered.restore(&mut books.ledger, self.counted, control)?;
-        books.shorten_lengths(MOST_LENGTHS);
+        numbered.restore(&mut packed_counts.ledger, self.counted, control)?;
+        packed_counts.shorten_lengths(MOST_LENGTHS);
         about.read(job, heads.into_seen());
         if let Some(source) = &options.rank_source {
             let RankRows { rank, world_size, .. } = share;
             let warning = format!("this was rank {rank} of {world_size}, as {source} say");
             about.facts.warnings.push(warning);
         }
-        books.check_max_lost(job.options.work.max_lost)?;
-        Ok((books.close(&job.options).report(&job.options, about, started)?, done))
+        packed_counts.check_max_lost(job.options.work.max_lost)?;
+        Ok((packed_counts.close(&job.options).report(&job.options, about, started)?, done))
     }
 }
 
@@ -346,7 +346,7 @@ impl<'a> RunContext<'a> {
         (numbers, states): (&[usize], &[LaneState]),
     ) -> Result<Vec<Option<Rounds<'a>>>> {
         let of_pool = |(pool, order): (usize, &RecordOrder<'_>)| {
-            let Some((file, taken)) = order.given() else { return Ok(None) };
+            let Some((file, taken)) = order.caller_records() else { return Ok(None) };
             let mut first = vec![None; self.share.lanes];
             for (&lane, state) in numbers.iter().zip(states) {
                 first[lane] = Some(floor_of(state, pool));
@@ -421,14 +421,16 @@ impl Makers<'_, '_, '_> {
         match read {
             Ok(None) => self.queues.nothing(claim),
             Err(error) => {
-                self.queues.put(claim, Err(error));
+                self.queues.store_result(claim, Err(error));
                 self.queues.was_read(claim, true);
             }
             Ok(Some(found)) => {
                 self.queues.was_read(claim, false);
                 let order = &self.orders[claim.feed % self.orders.len()];
-                self.queues
-                    .put(claim, PackedBlock::of(found, order, self.single, work, self.control));
+                self.queues.store_result(
+                    claim,
+                    PackedBlock::of(found, order, self.single, work, self.control),
+                );
             }
         }
     }

@@ -243,15 +243,15 @@ impl StreamOptions {
                 return Err(Error::option("batch_size", reason));
             }
         };
-        let asked = self.lanes.map(NonZeroUsize::get);
-        if let (Some(begun), Some(asked)) = (begun, asked)
-            && begun != asked
+        let requested = self.lanes.map(NonZeroUsize::get);
+        if let (Some(begun), Some(requested)) = (begun, requested)
+            && begun != requested
         {
             let reason =
-                format!("is {asked}, but the state is of a run with {begun}; leave it out");
+                format!("is {requested}, but the state is of a run with {begun}; leave it out");
             return Err(Error::option("ranks.lanes", reason));
         }
-        let lanes = begun.or(asked);
+        let lanes = begun.or(requested);
         if !alone
             && !shares_lanes
             && let Some(lanes) = lanes
@@ -322,21 +322,21 @@ impl RankRows {
 
     /// True if this is the first of the ranks that share its lanes.
     pub(super) fn is_first_of_lanes(self) -> bool {
-        self.rank < self.lanes_apart()
+        self.rank < self.lane_stride()
     }
 
     /// The greatest number that divides both the rows of a step and the lanes: a rank takes every lane that is so many further.
-    fn lanes_apart(self) -> usize {
-        let (mut apart, mut rest) = (self.batch * self.world_size, self.lanes);
+    fn lane_stride(self) -> usize {
+        let (mut divisor, mut rest) = (self.batch * self.world_size, self.lanes);
         while rest > 0 {
-            (apart, rest) = (rest, apart % rest);
+            (divisor, rest) = (rest, divisor % rest);
         }
-        apart
+        divisor
     }
 
     /// The lanes of this rank, ascending, in a run that resumes at the row `first`.
     pub(super) fn lanes_of_rank(self, first: u64) -> Vec<usize> {
-        let step = self.lanes_apart();
+        let step = self.lane_stride();
         let rank = if self.shares_lanes() { self.rank % step } else { self.rank };
         let mine = |lane: &usize| {
             let first = usize::try_from(first % self.lanes as u64).expect("fewer lanes");

@@ -11,7 +11,7 @@ impl Delivery<'_, '_> {
     pub(super) fn read_lanes_without_rows(&mut self, take: Take<'_>) -> Result<()> {
         let mut has_row = false;
         for at in 0..self.lanes.len() {
-            has_row |= self.lanes[at].has_given() || self.with_lane(at, take, Lane::has_row)?;
+            has_row |= self.lanes[at].has_delivered() || self.with_lane(at, take, Lane::has_row)?;
         }
         if has_row || !self.has_lost_all() { Ok(()) } else { Err(self.lost_all()?) }
     }
@@ -25,14 +25,14 @@ impl Delivery<'_, '_> {
         let pads = matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat));
         // Of a finite run, ranks without a document wait for the others, and a loss may be allowed.
         pads && self.run.job.options.work.max_lost.is_none()
-            && !self.lanes.iter().any(Lane::has_given)
+            && !self.lanes.iter().any(Lane::has_delivered)
             && self.lanes.iter().any(Lane::has_documents)
     }
 
     /// The error of a rank whose lanes give no row.
     pub(super) fn lost_all(&mut self) -> Result<Error> {
         (0..self.lanes.len()).for_each(|at| self.count_lane(at));
-        let mut ledger = self.books.ledger.clone();
+        let mut ledger = self.packed_counts.ledger.clone();
         self.numbered.restore(&mut ledger, self.run.counted, self.run.control)?;
         let lanes = self.lanes.len();
         Ok(ledger.nothing_in(lanes, lanes == self.run.share.lanes))

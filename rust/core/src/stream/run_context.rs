@@ -49,7 +49,7 @@ pub(super) struct RunContext<'a> {
     /// The split whose records alone are taken, if there are splits.
     pub(super) side: Option<SplitSide>,
     /// A warning of a split that holds out fewer documents than were asked for.
-    pub(super) told: Option<String>,
+    pub(super) split_warning: Option<String>,
     /// True if documents keep the hash of their content, by which a number of them is held out.
     pub(super) hashes: bool,
     /// True if lines are counted, since rows name them.
@@ -99,11 +99,11 @@ impl<'a> RunContext<'a> {
             from,
             open,
             side: None,
-            told: None,
+            split_warning: None,
             hashes: false,
             counted,
         };
-        (run.side, run.told) = run.split()?;
+        (run.side, run.split_warning) = run.split()?;
         Ok(run)
     }
 

@@ -35,11 +35,11 @@ impl RunContext<'_> {
         let identity = self.identity.with_stream_options(&any).name();
         let all = serde_json::json!(["split", identity, validation]);
         let name = blake3::hash(all.to_string().as_bytes()).to_hex().to_string();
-        let (threshold, told) = match self.kept_in() {
+        let (threshold, warning) = match self.kept_in() {
             Some(dir) => counts::kept(dir, &name, self.control, || self.threshold(validation))?,
             None => self.threshold(validation)?,
         };
-        Ok((Some(SplitSide { threshold, held_out }), told))
+        Ok((Some(SplitSide { threshold, held_out }), warning))
     }
 
     /// The threshold of a number of documents, of all that this run would read in an epoch, and a warning of one that holds
@@ -65,11 +65,11 @@ impl RunContext<'_> {
             while !left.is_empty() {
                 let mut open = Vec::with_capacity(left.len());
                 for feed in left {
-                    let Some(made) = take(feed)? else { continue };
-                    if let Some(error) = made.end {
+                    let Some(block) = take(feed)? else { continue };
+                    if let Some(error) = block.end {
                         return Err(error);
                     }
-                    contents.extend(made.documents.iter().map(|it| it.content()));
+                    contents.extend(block.documents.iter().map(|it| it.content()));
                     open.push(feed);
                 }
                 left = open;

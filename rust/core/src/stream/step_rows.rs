@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::lane::Lane;
 use super::state::Saved;
 use crate::pack::Piece;
-use crate::pipeline::Books;
+use crate::pipeline::PackedCounts;
 use crate::report::ledger::Count;
 
 /// The rows of a step, each with the index of its lane. Rows without pieces are padding.
@@ -19,8 +19,8 @@ pub(super) struct StepRows {
     /// The lanes that were asked for a row, each with its state before.
     pub(super) before: Vec<(usize, Arc<str>)>,
     /// The documents that these lanes have read and dropped since their last rows, and those of rows that other ranks take.
-    pub(super) books: Vec<(usize, Books)>,
-    pub(super) others: Vec<(usize, Books)>,
+    pub(super) packed_counts: Vec<(usize, PackedCounts)>,
+    pub(super) others: Vec<(usize, PackedCounts)>,
     /// The places in the sources behind the step.
     pub(super) saved: BTreeMap<String, Saved>,
 }
@@ -28,11 +28,11 @@ pub(super) struct StepRows {
 /// Counts the documents that begin in some rows, and the shares of the sources in them.
 pub(super) fn count_documents(
     lanes: &[Lane],
-    (shares, books): (&mut [Count], &mut Books),
+    (shares, packed_counts): (&mut [Count], &mut PackedCounts),
     rows: &[(usize, Vec<Piece>)],
 ) {
     for (at, pieces) in rows {
-        books.begin(pieces);
+        packed_counts.begin(pieces);
         for piece in if shares.len() > 1 { pieces } else { &[][..] } {
             let share = &mut shares[lanes[*at].pool_of(piece)];
             share.documents += u64::from(piece.start == 0);

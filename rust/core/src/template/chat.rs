@@ -471,9 +471,9 @@ impl ChatTemplate {
         let text = |text: &String| Json::String(text.as_str().into());
         let tokens = self.context.special_tokens.iter();
         let tokens = tokens.map(|(name, content)| (name.as_str().into(), text(content)));
-        let given = [&self.context.kwargs, &conversation.template_kwargs].into_iter().flatten();
+        let kwargs = [&self.context.kwargs, &conversation.template_kwargs].into_iter().flatten();
         let mut variables: Map =
-            tokens.chain(given.map(|(name, value)| (Arc::clone(name), value.clone()))).collect();
+            tokens.chain(kwargs.map(|(name, value)| (Arc::clone(name), value.clone()))).collect();
         variables.shift_remove(ADD_GENERATION_PROMPT);
         variables.shift_remove(DOCUMENTS);
         let request: Map = [

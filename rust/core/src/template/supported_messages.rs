@@ -7,7 +7,7 @@ use super::conversation::prepared;
 use crate::record::{Conversation, MessageForms, parse_conversation};
 
 /// A conversation of two messages.
-const ASKED: &str = r#"{"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]}"#;
+const TWO_MESSAGES: &str = r#"{"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]}"#;
 
 impl ChatTemplate {
     /// The message features that the template supports. It supports tool calls if its source mentions
@@ -20,8 +20,8 @@ impl ChatTemplate {
 
     /// True if the render of a conversation of two messages ends with `end`, trailing whitespace aside.
     pub fn ends_with(&self, end: &str) -> bool {
-        let asked = parse_conversation(ASKED.as_bytes());
-        let rendered = asked.ok().and_then(|asked| self.interpreted(&asked));
+        let conversation = parse_conversation(TWO_MESSAGES.as_bytes());
+        let rendered = conversation.ok().and_then(|conversation| self.interpreted(&conversation));
         rendered.is_some_and(|text| text.trim_end().ends_with(end))
     }
 

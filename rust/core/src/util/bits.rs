@@ -15,11 +15,11 @@ pub(crate) struct BitWriter {
 
 impl BitWriter {
     /// Appends the lowest `bits` bits of a number.
-    pub(crate) fn put(&mut self, number: u64, bits: u32) {
+    pub(crate) fn push_bits(&mut self, number: u64, bits: u32) {
         // Fewer than 8 bits wait, so half of a number fits beside them.
         if bits > 32 {
-            self.put(number & u64::from(u32::MAX), 32);
-            return self.put(number >> 32, bits - 32);
+            self.push_bits(number & u64::from(u32::MAX), 32);
+            return self.push_bits(number >> 32, bits - 32);
         }
         self.rest |= (number & ((1 << bits) - 1)) << self.used;
         self.used += bits;
@@ -34,9 +34,9 @@ impl BitWriter {
     pub(crate) fn number(&mut self, number: u64) {
         let mut rest = number;
         loop {
-            self.put(rest & ((1 << DIGIT) - 1), DIGIT);
+            self.push_bits(rest & ((1 << DIGIT) - 1), DIGIT);
             rest >>= DIGIT;
-            self.put(u64::from(rest > 0), 1);
+            self.push_bits(u64::from(rest > 0), 1);
             if rest == 0 {
                 return;
             }
@@ -48,10 +48,10 @@ impl BitWriter {
         let high = number >> bits;
         // A number that is far too large is written like any other.
         if high < 8 {
-            self.put((1 << high) - 1, u32::try_from(high).expect("below 8") + 1);
-            self.put(number, bits);
+            self.push_bits((1 << high) - 1, u32::try_from(high).expect("below 8") + 1);
+            self.push_bits(number, bits);
         } else {
-            self.put((1 << 8) - 1, 8);
+            self.push_bits((1 << 8) - 1, 8);
             self.number(number);
         }
     }
@@ -125,7 +125,7 @@ mod tests {
                 let number = number >> shift;
                 writer.number(number);
                 writer.rice(number, bits);
-                writer.put(number, bits);
+                writer.push_bits(number, bits);
             }
             let bytes = writer.into_bytes();
             let mut reader = BitReader::new(&bytes);

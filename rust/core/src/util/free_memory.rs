@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn what_the_system_says_is_read() {
-        let said = "MemTotal:  100 kB\nMemAvailable:     20 kB\nSwapFree:   3 kB\n";
-        assert_eq!(machine(said), Some(23 * 1024));
+        let meminfo = "MemTotal:  100 kB\nMemAvailable:     20 kB\nSwapFree:   3 kB\n";
+        assert_eq!(machine(meminfo), Some(23 * 1024));
         assert_eq!(machine("nothing of the kind"), None);
     }
 }

@@ -215,8 +215,8 @@ mod tests {
             ("https://h/it's?hunter22", "https://h/it's"),
             ("tcp://u:hunter22@h:1", "tcp://h:1"),
         ];
-        for (given, wanted) in shown {
-            assert_eq!(without_secrets(given), wanted);
+        for (text, wanted) in shown {
+            assert_eq!(without_secrets(text), wanted);
         }
     }
 

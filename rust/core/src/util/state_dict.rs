@@ -205,7 +205,7 @@ mod tests {
     fn errors_say_what_is_wrong() {
         let whole = seal("stream", &json!({ "rows": 5 }));
         let other = seal("PackSampler", &json!({ "rows": 5 }));
-        for (text, said) in [
+        for (text, expected) in [
             ("null", "is no dict"),
             ("[]", "is no dict"),
             ("{}", "is empty"),
@@ -215,7 +215,7 @@ mod tests {
             (&whole.replace(":5", ":6"), "was changed since it was saved"),
         ] {
             let error = open("stream", text, "state_dict").expect_err(text).to_string();
-            assert!(error.contains(said) && error.contains("state_dict"), "{text}: {error}");
+            assert!(error.contains(expected) && error.contains("state_dict"), "{text}: {error}");
         }
     }
 }

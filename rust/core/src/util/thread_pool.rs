@@ -92,12 +92,12 @@ impl TaskQueue {
         self.push(task, VecDeque::push_front);
     }
 
-    fn push(&self, task: Task, put: impl FnOnce(&mut VecDeque<Task>, Task)) {
+    fn push(&self, task: Task, insert: impl FnOnce(&mut VecDeque<Task>, Task)) {
         let mut state = self.state();
         if state.closed {
             return;
         }
-        put(&mut state.tasks, task);
+        insert(&mut state.tasks, task);
         if state.idle >= state.tasks.len() || state.threads.len() >= state.most.get() {
             drop(state);
             self.0.changed.notify_one();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow_pyarrow::PyArrowType;
-use fastpack_core::source::{GivenRecords, Memory};
+use fastpack_core::source::{CallerRecords, Memory};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -59,7 +59,7 @@ impl PyRecords {
 
 impl PyRecords {
     /// The records, for a job that `caller` waits for.
-    pub(crate) fn given_by(self, caller: &Caller) -> Memory {
+    pub(crate) fn into_memory(self, caller: &Caller) -> Memory {
         let caller = caller.clone();
         match self.0 {
             RecordsKind::Table(batches) => Memory::table(batches),
@@ -81,22 +81,22 @@ fn noted<T>(py: Python<'_>, read: PyResult<T>) -> PyResult<T> {
     read.inspect_err(|raised| drop(raised.value(py).call_method1("add_note", (NOTE,))))
 }
 
-fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords>> {
-    let Some(given) = iterator.clone().next().transpose()? else { return Ok(None) };
-    if let Ok(message) = given.extract::<String>() {
-        return Ok(Some(GivenRecords::Broken(message)));
+fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<CallerRecords>> {
+    let Some(item) = iterator.clone().next().transpose()? else { return Ok(None) };
+    if let Ok(message) = item.extract::<String>() {
+        return Ok(Some(CallerRecords::Broken(message)));
     }
-    Ok(Some(match given.extract::<PyArrowType<RecordBatch>>() {
-        Ok(batch) => GivenRecords::Rows(batch.0),
-        Err(refused) => GivenRecords::Broken(refused.value(iterator.py()).to_string()),
+    Ok(Some(match item.extract::<PyArrowType<RecordBatch>>() {
+        Ok(batch) => CallerRecords::Rows(batch.0),
+        Err(refused) => CallerRecords::Broken(refused.value(iterator.py()).to_string()),
     }))
 }
 
-fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords>> {
+fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<CallerRecords>> {
     let started = Instant::now();
     let is_enough = |bytes: usize, _| bytes >= BYTES || started.elapsed() >= PATIENCE;
     let records = next_of(iterator, is_enough)?;
-    let is_end = matches!(&records, GivenRecords::Values { places, .. } if places.is_empty());
+    let is_end = matches!(&records, CallerRecords::Values { places, .. } if places.is_empty());
     Ok((!is_end).then_some(records))
 }
 
@@ -104,13 +104,13 @@ fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords
 pub(crate) fn next_of(
     iterator: &Bound<'_, PyIterator>,
     is_enough: impl Fn(usize, usize) -> bool,
-) -> PyResult<GivenRecords> {
+) -> PyResult<CallerRecords> {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for value in iterator.clone() {
         let start = bytes.len();
         let written = match write(&value?, &mut bytes) {
             Ok(()) => Ok(start..bytes.len()),
-            Err(Unwritten::Said(message)) => {
+            Err(Unwritten::Unwritable(message)) => {
                 bytes.truncate(start);
                 Err(message)
             }
@@ -121,5 +121,5 @@ pub(crate) fn next_of(
             break;
         }
     }
-    Ok(GivenRecords::Values { bytes, places })
+    Ok(CallerRecords::Values { bytes, places })
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fastpack_core::Result;
-use fastpack_core::source::{GivenRecords, Reiterable};
+use fastpack_core::source::{CallerRecords, Reiterable};
 use fastpack_core::stream::Supplies;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -22,12 +22,12 @@ impl PyReiterable {
     }
 
     /// The records of some sources, for a job that `caller` waits for.
-    pub(crate) fn all_given_by(sources: Vec<(usize, Self)>, caller: &Caller) -> Supplies {
-        let given = |(number, source): (usize, Self)| {
+    pub(crate) fn supplies_of(sources: Vec<(usize, Self)>, caller: &Caller) -> Supplies {
+        let reiterable = |(number, source): (usize, Self)| {
             let reader = Reader { object: source.0, place: Arc::default(), caller: caller.clone() };
             (number, Box::new(reader) as Box<dyn Reiterable>)
         };
-        Supplies::of(sources.into_iter().map(given))
+        Supplies::of(sources.into_iter().map(reiterable))
     }
 }
 
@@ -90,8 +90,8 @@ impl Reiterable for Reader {
         })
     }
 
-    fn next(&mut self, most: usize) -> Result<GivenRecords> {
-        let none = || GivenRecords::Values { bytes: Vec::new(), places: Vec::new() };
+    fn next(&mut self, most: usize) -> Result<CallerRecords> {
+        let none = || CallerRecords::Values { bytes: Vec::new(), places: Vec::new() };
         let found = self.read(move |iterator| next_of(iterator, |_, count| count >= most))?;
         Ok(found.unwrap_or_else(none))
     }

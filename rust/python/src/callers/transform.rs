@@ -30,8 +30,8 @@ pub(crate) struct PyTransform {
 impl PyTransform {
     /// Wraps the functions for a job, so that `caller` runs them.
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
-        let of_batches = |option, given| {
-            let call = function::<PyArrowType<RecordBatch>>(option, given, caller);
+        let of_batches = |option, callable| {
+            let call = function::<PyArrowType<RecordBatch>>(option, callable, caller);
             move |rows| Ok(call(rows)?.0)
         };
         Transform {
@@ -53,13 +53,13 @@ impl PyTransform {
                 Box::new(call) as fastpack_core::pipeline::RecordFilter
             }),
             map_record: self.map_record.map(|map| {
-                let read = |made: Bound<'_, PyAny>| made.try_iter()?.map(json_of).collect();
+                let read = |answers: Bound<'_, PyAny>| answers.try_iter()?.map(json_of).collect();
                 Box::new(function_of_records(map, caller, read))
                     as fastpack_core::pipeline::RecordMapping
             }),
             objective: self.objective.map(|objective| {
-                let made = of_batches("objective.function", objective);
-                Box::new(made) as fastpack_core::pipeline::DocumentFunction
+                let call = of_batches("objective.function", objective);
+                Box::new(call) as fastpack_core::pipeline::DocumentFunction
             }),
             pictures: self.pictures.map(|pictures| {
                 let (pictures, caller) = (Arc::new(pictures), caller.clone());
@@ -68,9 +68,9 @@ impl PyTransform {
                     let sizes: Vec<_> =
                         sizes.iter().map(|size| (size.width, size.height)).collect();
                     caller.call(move |py| {
-                        let made = pictures.call1(py, (sizes, count))?;
-                        let made: Vec<(Option<String>, String)> = made.extract(py)?;
-                        Ok(made.into_iter().map(|(text, refused)| text.ok_or(refused)).collect())
+                        let answer = pictures.call1(py, (sizes, count))?;
+                        let answers: Vec<(Option<String>, String)> = answer.extract(py)?;
+                        Ok(answers.into_iter().map(|(text, refused)| text.ok_or(refused)).collect())
                     })
                 }) as fastpack_core::pipeline::PictureFunction
             }),
@@ -101,7 +101,7 @@ fn json_of(record: PyResult<Bound<'_, PyAny>>) -> PyResult<std::result::Result<V
     let mut bytes = Vec::new();
     match write(&record?, &mut bytes) {
         Ok(()) => Ok(Ok(bytes)),
-        Err(Unwritten::Said(message)) => Ok(Err(message)),
+        Err(Unwritten::Unwritable(message)) => Ok(Err(message)),
         Err(Unwritten::Raised(raised)) => Err(raised),
     }
 }

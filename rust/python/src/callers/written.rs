@@ -15,7 +15,7 @@ const DEEPEST: usize = 256;
 /// Why a value was not written.
 pub(crate) enum Unwritten {
     /// JSON cannot hold it, for this reason.
-    Said(String),
+    Unwritable(String),
     /// The caller's own mapping raised this, or a library raised an exception that is no fault of the value.
     Raised(PyErr),
 }
@@ -25,7 +25,7 @@ impl Unwritten {
     fn of(py: Python<'_>, place: &str, raised: PyErr) -> Self {
         let passes =
             raised.is_instance_of::<PyMemoryError>(py) || !raised.is_instance_of::<PyException>(py);
-        if passes { Self::Raised(raised) } else { Self::Said(format!("{place}: {raised}")) }
+        if passes { Self::Raised(raised) } else { Self::Unwritable(format!("{place}: {raised}")) }
     }
 }
 
@@ -122,7 +122,7 @@ fn append(
 ) -> Result<(), Unwritten> {
     if depth > DEEPEST {
         let message = format!("{place} is nested deeper than {DEEPEST} lists and objects");
-        return Err(Unwritten::Said(message));
+        return Err(Unwritten::Unwritable(message));
     }
     if value.is_none() {
         bytes.extend_from_slice(b"null");
@@ -148,7 +148,7 @@ fn append(
     } else {
         let kind =
             value.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string());
-        return Err(Unwritten::Said(format!("{place} holds a `{kind}`, which is no JSON")));
+        return Err(Unwritten::Unwritable(format!("{place} holds a `{kind}`, which is no JSON")));
     }
     Ok(())
 }
@@ -194,10 +194,10 @@ fn object(
 
 fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, Unwritten> {
     let Ok(words) = value.cast::<PyString>() else {
-        return Err(Unwritten::Said(format!("{place} has keys that are no text")));
+        return Err(Unwritten::Unwritable(format!("{place} has keys that are no text")));
     };
     let message = || format!("{place} holds half of a surrogate pair, which is no text");
-    words.extract().map_err(|_| Unwritten::Said(message()))
+    words.extract().map_err(|_| Unwritten::Unwritable(message()))
 }
 
 /// Appends a text. One with half of a surrogate pair is escaped, so that the core refuses it if it reads the field.

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
 use arrow::datatypes::DataType;
 use arrow_pyarrow::PyArrowType;
 use chrono::Local;
-use fastpack_core::document::batch::{Batch, BatchOptions, Encoders};
+use fastpack_core::document::encoders::{BatchOptions, EncodedTexts, Encoders};
 use fastpack_core::{Control, Result, pipeline};
 use fastpack_tokenize::{Encoding, Pretrained, SpecialTokens};
 use numpy::ndarray::Array2;
@@ -105,7 +105,7 @@ impl PyEncoders {
                 })?;
                 Ok((batch, texts))
             })?;
-        let Batch { ids, offsets, characters } = batch;
+        let EncodedTexts { ids, offsets, characters } = batch;
         let characters = return_offsets.then(|| {
             let bound = |at: usize| i32::try_from(at).unwrap_or(i32::MAX);
             let rows = characters.iter().map(|range| [bound(range.start), bound(range.end)]);
@@ -171,7 +171,10 @@ enum Strings<'a> {
 }
 
 impl PyTexts {
-    fn encode(&self, encode: impl FnOnce(Strings<'_>) -> Result<Batch>) -> Result<Batch> {
+    fn encode(
+        &self,
+        encode: impl FnOnce(Strings<'_>) -> Result<EncodedTexts>,
+    ) -> Result<EncodedTexts> {
         match self {
             Self::Python(texts) => encode(Strings::Python(texts)),
             Self::Arrow(arrays) => {

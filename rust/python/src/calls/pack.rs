@@ -121,7 +121,7 @@ pub(crate) fn pack_records(
     let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
     let (tables, report) =
         interruptible::run(py, progress.as_ref(), interrupted, move |control, caller| {
-            let (job, memory) = (parts.job(caller)?, records.given_by(caller));
+            let (job, memory) = (parts.job(caller)?, records.into_memory(caller));
             let (cache, mut tables) = (cache_dir.as_deref(), Tables::default());
             let report = pipeline::pack_memory(
                 job,
@@ -156,7 +156,7 @@ pub(crate) fn write_records(
     let (records, reading) = (records.clone(), reading.0.reading.clone());
     let output = output.0.clone();
     interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let memory = records.given_by(caller);
+        let memory = records.into_memory(caller);
         let job = parts.job(caller)?;
         pipeline::write_memory(job, memory, reading, &output, cache_dir.as_deref(), control)
     })

@@ -98,7 +98,7 @@ pub(crate) fn replay_template(
     let (mut reader, shape) = (FastReader::default(), Shape::conversations());
     let renderings = records_json.iter().map(|record| {
         let line = record.as_bytes();
-        let mut made = Replayed::default();
+        let mut out = Replayed::default();
         let read = || parse_conversation(line).ok();
         let is_rendered = if interpret {
             let rendered = read().and_then(|conversation| {
@@ -107,14 +107,14 @@ pub(crate) fn replay_template(
                 }
                 template.render(&conversation).ok().map(|text| (text, Vec::new()))
             });
-            let Printed { text, spans, .. } = &mut made.printed;
+            let Printed { text, spans, .. } = &mut out.printed;
             rendered.map(|rendered| (*text, *spans) = rendered).is_some()
         } else {
-            reader.read(line, &shape) && replayer.render(&reader, read, &mut made)
+            reader.read(line, &shape) && replayer.render(&reader, read, &mut out)
         };
-        let Printed { mut text, spans: mut found, .. } = made.printed;
-        let is_one = !spans || made.texts.texts.len() <= 1;
-        if let (true, Some(own)) = (spans, made.texts.texts.pop()) {
+        let Printed { mut text, spans: mut found, .. } = out.printed;
+        let is_one = !spans || out.texts.texts.len() <= 1;
+        if let (true, Some(own)) = (spans, out.texts.texts.pop()) {
             (text, found) = (own.text, own.turns.into_iter().map(|turn| turn.span).collect());
         }
         let found = found.into_iter().map(|span| (span.start, span.end)).collect();

@@ -216,13 +216,13 @@ pub(crate) fn row_boundaries<'py>(
 ) -> PyResult<Boundaries<'py>> {
     arrays::ready(py)?;
     let rows = rows.iter().map(PyReadonlyArray1::as_slice).collect::<Result<Vec<_>, _>>()?;
-    let made = RowBoundaries::of(&rows, width, numbers);
+    let boundaries = RowBoundaries::of(&rows, width, numbers);
     Ok((
-        array(py, made.positions),
-        array(py, made.starts),
-        array(py, made.ends),
-        made.longest,
-        array(py, made.numbers),
+        array(py, boundaries.positions),
+        array(py, boundaries.starts),
+        array(py, boundaries.ends),
+        boundaries.longest,
+        array(py, boundaries.numbers),
     ))
 }
 

@@ -144,7 +144,7 @@ pub(crate) fn count_stream(
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (records, inputs, packing) = (inputs.records(), inputs.unread(), packing.0.clone());
     interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let supplies = PyReiterable::all_given_by(records, caller);
+        let supplies = PyReiterable::supplies_of(records, caller);
         let job = parts.job_of_stream(caller)?;
         let inputs = inputs.read_by(caller);
         let counted = count(&job, (&inputs, &supplies), &packing, control)?;
@@ -246,17 +246,17 @@ impl PyStreamTables {
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let made = Arc::clone(&waiting);
+        let count = Arc::clone(&waiting);
         let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
             let agree = all_reduce.map(|greatest| greatest_of(greatest, caller));
             let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
             let job = parts.job_of_stream(caller)?;
-            let supplies = PyReiterable::all_given_by(records, caller);
+            let supplies = PyReiterable::supplies_of(records, caller);
             let inputs = inputs.read_by(caller);
             let inputs = (&inputs, &supplies);
             let mut emit = |table| {
                 // Counted before the consumer can take it, so that the number is never below zero.
-                made.fetch_add(1, Ordering::Relaxed);
+                count.fetch_add(1, Ordering::Relaxed);
                 emit(table)
             };
             let ended = stream(&job, inputs, &packing, from, agree, control, &mut emit)?;

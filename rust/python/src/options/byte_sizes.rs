@@ -1,10 +1,10 @@
-//! [`bytes_given`]: sizes in bytes, as numbers or texts such as `512MB`.
+//! [`read_byte_size`]: sizes in bytes, as numbers or texts such as `512MB`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 /// Reads a number of bytes, or a text such as `512MB` or `2GiB`.
-pub(crate) fn bytes_given(value: Borrowed<'_, '_, PyAny>) -> Option<u64> {
+pub(crate) fn read_byte_size(value: Borrowed<'_, '_, PyAny>) -> Option<u64> {
     match value.extract::<&str>() {
         Ok(text) => bytes_of(text),
         Err(_) => value.extract::<u64>().ok().filter(|_| !value.is_instance_of::<PyBool>()),

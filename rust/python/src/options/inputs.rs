@@ -27,10 +27,10 @@ impl PyInputs {
     #[new]
     #[pyo3(signature = (*, sources, recursive, storage))]
     fn new(sources: Vec<PyRef<'_, PySource>>, recursive: bool, storage: &PyStorageOptions) -> Self {
-        let given = |(number, source): (usize, &PyRef<'_, PySource>)| {
+        let numbered = |(number, source): (usize, &PyRef<'_, PySource>)| {
             source.1.clone().map(|records| (number, records))
         };
-        let records = sources.iter().enumerate().filter_map(given).collect();
+        let records = sources.iter().enumerate().filter_map(numbered).collect();
         let sources = sources.iter().map(|source| source.0.clone()).collect();
         let inputs = Inputs { sources, recursive, storage: storage.0.clone() };
         Self(inputs, records, storage.1.clone())

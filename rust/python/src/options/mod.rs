@@ -27,9 +27,9 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::callers::written::{digits, has_list};
 use crate::calls::pictures::{PictureParts, PyRemotePictures};
-use crate::convert::{counts, field, refuse, share_given, word, words};
+use crate::convert::{counts, field, read_share, refuse, word, words};
 use crate::error;
-use crate::options::byte_sizes::bytes_given;
+use crate::options::byte_sizes::read_byte_size;
 use crate::options::objective::PyObjectiveOptions;
 use crate::options::packing::{PyPackOptions, PyPadding};
 use crate::options::source_shares::{PyShares, PySourceShare};
@@ -322,7 +322,7 @@ impl<'py> FromPyObject<'_, 'py> for PyMaxLost {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        share_given(value)
+        read_share(value)
             .and_then(MaxLost::new)
             .map(Self)
             .ok_or_else(|| refuse(value, "max_lost", "a share such as \"0.1%\" or 0.001"))
@@ -373,14 +373,14 @@ impl<'py> FromPyObject<'_, 'py> for PyVerify {
 /// The largest caches, in bytes: more than all distinct words of an input need.
 const LARGEST_CACHE: u64 = 1 << 30;
 
-/// The size of the word caches in bytes, as [`bytes_given`] reads it.
+/// The size of the word caches in bytes, as [`read_byte_size`] reads it.
 pub(crate) struct PyCacheSize(pub(crate) usize);
 
 impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let bytes = bytes_given(value).filter(|bytes| *bytes <= LARGEST_CACHE);
+        let bytes = read_byte_size(value).filter(|bytes| *bytes <= LARGEST_CACHE);
         bytes.and_then(|bytes| usize::try_from(bytes).ok()).map(Self).ok_or_else(|| {
             let wanted = "a number of bytes or a text such as \"64MB\", up to \"1GiB\"";
             refuse(value, "cache_size", wanted)

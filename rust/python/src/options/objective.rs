@@ -9,7 +9,7 @@ use fastpack_core::config::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::convert::{counts, field, refuse, share_given, switches, word, words};
+use crate::convert::{counts, field, read_share, refuse, switches, word, words};
 use crate::error;
 
 /// A training objective with its options, of a `fastpack.options.objective.Objective`.
@@ -65,8 +65,8 @@ impl PyObjectiveOptions {
             }
             ObjectiveName::Generation => ObjectiveOptions::Generation,
             name @ (ObjectiveName::Classification | ObjectiveName::MultiLabel) => {
-                let given: Option<PyClasses> = field(value, "classes")?;
-                classes = given.map_or(Classes::Unknown, |classes| classes.0);
+                let configured: Option<PyClasses> = field(value, "classes")?;
+                classes = configured.map_or(Classes::Unknown, |classes| classes.0);
                 classes.validate().map_err(error::to_py)?;
                 match name {
                     ObjectiveName::Classification => ObjectiveOptions::Classification,
@@ -138,7 +138,7 @@ macro_rules! probabilities {
             type Error = PyErr;
 
             fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-                let share = share_given(value).and_then(Probability::new);
+                let share = read_share(value).and_then(Probability::new);
                 share.map(Self).ok_or_else(|| refuse(value, $option, "a probability from 0 to 1"))
             }
         }
@@ -188,7 +188,7 @@ impl<'py> FromPyObject<'_, 'py> for PyNoiseDensity {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let inside = |share: &f64| *share > 0.0 && *share < 1.0;
         let share = |value: Borrowed<'_, '_, PyAny>| {
-            share_given(value).filter(inside).and_then(Probability::new)
+            read_share(value).filter(inside).and_then(Probability::new)
         };
         several(value, share).map(Self).ok_or_else(|| {
             refuse(
@@ -207,7 +207,7 @@ impl<'py> FromPyObject<'_, 'py> for PySpanLength {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let length = |value: Borrowed<'_, '_, PyAny>| share_given(value).and_then(MeanLength::new);
+        let length = |value: Borrowed<'_, '_, PyAny>| read_share(value).and_then(MeanLength::new);
         several(value, length).map(Self).ok_or_else(|| {
             let wanted = "a number of tokens from 1 to 10000, or a list of such numbers";
             refuse(value, "objective.mean_noise_span_length", wanted)
@@ -222,7 +222,7 @@ impl<'py> FromPyObject<'_, 'py> for PyGapLength {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let length = share_given(value).and_then(MeanLength::new);
+        let length = read_share(value).and_then(MeanLength::new);
         length.map(Self).ok_or_else(|| {
             refuse(value, "objective.mean_gap_length", "a number of tokens from 1 to 10000")
         })

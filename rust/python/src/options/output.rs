@@ -11,9 +11,9 @@ use fastpack_core::config::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
-use crate::convert::{field, refuse, share_given, word, words};
+use crate::convert::{field, read_share, refuse, word, words};
 use crate::error;
-use crate::options::byte_sizes::bytes_given;
+use crate::options::byte_sizes::read_byte_size;
 use crate::options::storage::PyStorageOptions;
 
 /// The output folder, and how it is written.
@@ -158,7 +158,7 @@ impl<'py> FromPyObject<'_, 'py> for PyValidationSize {
             let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
             number.map(Validation::Documents)
         } else {
-            share_given(value).and_then(Validation::share)
+            read_share(value).and_then(Validation::share)
         };
         validation.map(Self).ok_or_else(|| {
             let wanted = "a number of documents, or a share of them above 0 and below 1, such as 0.01 or \"1%\"";
@@ -167,14 +167,14 @@ impl<'py> FromPyObject<'_, 'py> for PyValidationSize {
     }
 }
 
-/// The size of a shard in bytes, as [`bytes_given`] reads it.
+/// The size of a shard in bytes, as [`read_byte_size`] reads it.
 struct PyShardSize(u64);
 
 impl<'py> FromPyObject<'_, 'py> for PyShardSize {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bytes_given(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
+        read_byte_size(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
             refuse(
                 value,
                 "format.shard_size",
@@ -184,14 +184,14 @@ impl<'py> FromPyObject<'_, 'py> for PyShardSize {
     }
 }
 
-/// The size of a group in bytes, as [`bytes_given`] reads it.
+/// The size of a group in bytes, as [`read_byte_size`] reads it.
 struct PyGroupSize(NonZeroU64);
 
 impl<'py> FromPyObject<'_, 'py> for PyGroupSize {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bytes_given(value).and_then(NonZeroU64::new).map(Self).ok_or_else(|| {
+        read_byte_size(value).and_then(NonZeroU64::new).map(Self).ok_or_else(|| {
             refuse(
                 value,
                 "groups.size",
@@ -201,14 +201,14 @@ impl<'py> FromPyObject<'_, 'py> for PyGroupSize {
     }
 }
 
-/// The memory for documents in bytes, as [`bytes_given`] reads it.
+/// The memory for documents in bytes, as [`read_byte_size`] reads it.
 pub(crate) struct PyMemory(u64);
 
 impl<'py> FromPyObject<'_, 'py> for PyMemory {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bytes_given(value).map(Self).ok_or_else(|| {
+        read_byte_size(value).map(Self).ok_or_else(|| {
             refuse(value, "memory", "a number of bytes or a text such as \"2GB\" or \"512MiB\"")
         })
     }

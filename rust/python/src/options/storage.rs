@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fastpack_core::config::{GivenFile, StorageOptions};
+use fastpack_core::config::{ResolvedFile, StorageOptions};
 use pyo3::prelude::*;
 
 use crate::convert::{field, refuse};
-use crate::options::byte_sizes::bytes_given;
+use crate::options::byte_sizes::read_byte_size;
 
 /// The options of remote storage: credentials, retries, the block cache, and files that Python has found.
 #[pyclass(name = "StorageOptions", module = "fastpack._fastpack", frozen)]
@@ -28,14 +28,18 @@ impl PyStorageOptions {
         given: BTreeMap<String, Vec<NamedFile>>,
         filesystem: Option<Py<PyAny>>,
     ) -> Self {
-        let file = |(name, url, headers): NamedFile| GivenFile { name, url, headers };
-        let given = given
+        let file = |(name, url, headers): NamedFile| ResolvedFile { name, url, headers };
+        let resolved_files = given
             .into_iter()
             .map(|(name, files)| (name, files.into_iter().map(file).collect()))
             .collect();
         let block_cache = cache.zip(storage.block_cache);
-        let options =
-            StorageOptions { options: storage.options, block_cache, given, file_system: None };
+        let options = StorageOptions {
+            options: storage.options,
+            block_cache,
+            resolved_files,
+            file_system: None,
+        };
         Self(options, filesystem.map(Arc::new))
     }
 }
@@ -59,14 +63,14 @@ impl<'py> FromPyObject<'_, 'py> for PyStorage {
     }
 }
 
-/// The size of the block cache in bytes, as [`bytes_given`] reads it.
+/// The size of the block cache in bytes, as [`read_byte_size`] reads it.
 pub(crate) struct PyBlockCache(pub(crate) u64);
 
 impl<'py> FromPyObject<'_, 'py> for PyBlockCache {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bytes_given(value).map(Self).ok_or_else(|| {
+        read_byte_size(value).map(Self).ok_or_else(|| {
             refuse(
                 value,
                 "storage.block_cache",

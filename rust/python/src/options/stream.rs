@@ -142,9 +142,9 @@ impl<'py> FromPyObject<'_, 'py> for PyWhere {
                 "a dict from the names of fields to what they must be, such as {\"lang\": \"en\"}";
             refuse(value, "select.where", wanted)
         };
-        let given = value.cast::<PyDict>().map_err(|_| refused())?;
-        let mut fields = Vec::with_capacity(given.len());
-        for (name, wanted) in given.iter() {
+        let dict = value.cast::<PyDict>().map_err(|_| refused())?;
+        let mut fields = Vec::with_capacity(dict.len());
+        for (name, wanted) in dict.iter() {
             let name = name.extract::<String>().map_err(|_| refused())?;
             fields.push((name, wanted.extract::<PyWanted>()?.0));
         }

@@ -35,19 +35,21 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
                 if let Value::String(_) | Value::Dict(_) = receiver
                     && let Attribute::Method(method) = methods::find(&receiver, name)
                 {
-                    let given = self.arguments(arguments)?;
-                    return self.call_method(method, &receiver, given);
+                    let arguments = self.arguments(arguments)?;
+                    return self.call_method(method, &receiver, arguments);
                 }
                 self.attribute_of(&receiver, name)?
             }
             other => self.evaluate(other)?,
         };
-        let given = self.arguments(arguments)?;
+        let arguments = self.arguments(arguments)?;
         match function {
-            Value::Method(method, receiver) => self.call_method(method, &receiver, given),
-            Value::Macro(definition) => self.call_remembered(definition, given, Value::Undefined),
-            Value::Caller(body) => self.call_body(&body, given),
-            Value::Function(function) => self.call_function(function, given),
+            Value::Method(method, receiver) => self.call_method(method, &receiver, arguments),
+            Value::Macro(definition) => {
+                self.call_remembered(definition, arguments, Value::Undefined)
+            }
+            Value::Caller(body) => self.call_body(&body, arguments),
+            Value::Function(function) => self.call_function(function, arguments),
             Value::UnknownMethod(name) => {
                 Err(Failure::unsupported(format_args!("the method `{name}`")))
             }
@@ -63,7 +65,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         body: &'r Macro,
     ) -> Outcome<Value<'r>> {
         let function = self.evaluate(function)?;
-        let given = self.arguments(arguments)?;
+        let arguments = self.arguments(arguments)?;
         let Value::Macro(definition) = function else {
             return Err(Failure::unsupported("a `call` block of what is no macro"));
         };
@@ -73,15 +75,19 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         }
         let frame = self.frames.last().copied();
         let caller = Value::Caller(Rc::new(CallBody { body, base: self.base, frame }));
-        self.call_macro(definition, given, caller)
+        self.call_macro(definition, arguments, caller)
     }
 
     /// Runs the body of a `call` block, with the variables that are around it.
-    fn call_body(&mut self, caller: &CallBody<'r>, given: CallArguments<'r>) -> Outcome<Value<'r>> {
+    fn call_body(
+        &mut self,
+        caller: &CallBody<'r>,
+        arguments: CallArguments<'r>,
+    ) -> Outcome<Value<'r>> {
         if caller.frame.is_some_and(|frame| !self.frames.contains(&frame)) {
             return Err(Failure::unsupported("the body of a `call` block whose macro has ended"));
         }
-        let values = self.bind(caller.body, given)?;
+        let values = self.bind(caller.body, arguments)?;
         let (base, line) = (std::mem::replace(&mut self.base, caller.base), self.line);
         let result =
             self.capture(|renderer| renderer.run_macro(caller.body, values, Value::Undefined));
@@ -95,31 +101,31 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         &mut self,
         method: Method,
         receiver: &Value<'r>,
-        given: CallArguments<'r>,
+        arguments: CallArguments<'r>,
     ) -> Outcome<Value<'r>> {
-        let known = self.trace.as_ref().map(|_| given.unspent());
-        let sources = self.sources_of(receiver, &given);
-        let made = methods::call(method, receiver, given, self.meter)?;
-        let made = self.traced(made, |trace, made| {
-            trace.method(method, receiver, &known.unwrap_or_default(), made)
+        let known = self.trace.as_ref().map(|_| arguments.unspent());
+        let sources = self.sources_of(receiver, &arguments);
+        let result = methods::call(method, receiver, arguments, self.meter)?;
+        let result = self.traced(result, |trace, result| {
+            trace.method(method, receiver, &known.unwrap_or_default(), result)
         });
-        self.derive_from(&made, receiver, sources);
-        Ok(made)
+        self.derive_from(&result, receiver, sources);
+        Ok(result)
     }
 
     fn call_function(
         &mut self,
         function: GlobalFunction,
-        given: CallArguments<'r>,
+        arguments: CallArguments<'r>,
     ) -> Outcome<Value<'r>> {
         match function {
             GlobalFunction::RaiseException => {
-                let [message] = given.bind(["message"])?;
+                let [message] = arguments.bind(["message"])?;
                 Err(Failure::error(
                     to_text(&message.unwrap_or(Value::None), self.meter)?.to_string(),
                 ))
             }
-            GlobalFunction::StrftimeNow => match given.bind(["format"])? {
+            GlobalFunction::StrftimeNow => match arguments.bind(["format"])? {
                 [Some(Value::String(format))] => {
                     let format = Value::String(format);
                     if let Some(trace) = &mut self.trace {
@@ -134,24 +140,25 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
                 _ => Err(Failure::error("`strftime_now` needs a format")),
             },
             GlobalFunction::Namespace => {
-                if !given.positional.is_empty() {
+                if !arguments.positional.is_empty() {
                     return Err(Failure::unsupported("`namespace` with arguments by position"));
                 }
-                if let Some((name, _)) = given.named.iter().find(|(name, _)| name.starts_with('_'))
+                if let Some((name, _)) =
+                    arguments.named.iter().find(|(name, _)| name.starts_with('_'))
                 {
                     return Err(Failure::error(format!("a namespace cannot hold `{name}`")));
                 }
-                given.named.iter().try_for_each(|(_, value)| check_nesting(value))?;
+                arguments.named.iter().try_for_each(|(_, value)| check_nesting(value))?;
                 let attributes =
-                    given.named.into_iter().map(|(name, value)| (name.into(), value)).collect();
-                let made = Value::Namespace(Rc::new(RefCell::new(attributes)));
+                    arguments.named.into_iter().map(|(name, value)| (name.into(), value)).collect();
+                let namespace = Value::Namespace(Rc::new(RefCell::new(attributes)));
                 if self.is_recording {
-                    self.note_namespace(&made);
+                    self.note_namespace(&namespace);
                 }
-                Ok(made)
+                Ok(namespace)
             }
-            GlobalFunction::Range => range(given),
-            GlobalFunction::Dict => self.dict(given),
+            GlobalFunction::Range => range(arguments),
+            GlobalFunction::Dict => self.dict(arguments),
             GlobalFunction::Unsupported(name) => {
                 Err(Failure::unsupported(format_args!("the global `{name}`")))
             }
@@ -159,9 +166,9 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// `dict(…)`: a copy of a dict, with further entries by name.
-    fn dict(&mut self, given: CallArguments<'r>) -> Outcome<Value<'r>> {
+    fn dict(&mut self, arguments: CallArguments<'r>) -> Outcome<Value<'r>> {
         let mut entries = IndexMap::new();
-        match given.positional.as_slice() {
+        match arguments.positional.as_slice() {
             [] => {}
             [Value::Dict(dict)] => {
                 if let Some(trace) = &mut self.trace {
@@ -173,7 +180,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             [_] => return Err(Failure::unsupported("`dict` of what is no dict")),
             _ => return Err(Failure::error("`dict` takes one argument by position")),
         }
-        for (name, value) in given.named {
+        for (name, value) in arguments.named {
             entries.insert(Key::Text(Text::Borrowed(name)), value);
         }
         let bytes = entries.len() * 2 * ITEM_BYTES;
@@ -187,20 +194,22 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     fn bind(
         &self,
         definition: &'r Macro,
-        given: CallArguments<'r>,
+        arguments: CallArguments<'r>,
     ) -> Outcome<Vec<Option<Value<'r>>>> {
         let parameters = &definition.parameters;
-        if given.positional.len() > parameters.len() {
+        if arguments.positional.len() > parameters.len() {
             return Err(Failure::error(format!(
                 "the macro `{}` takes fewer arguments",
                 definition.name
             )));
         }
-        let by_position = given.positional.len();
-        self.meter.items(parameters.len() + given.named.len().saturating_mul(parameters.len()))?;
-        let mut values: Vec<Option<Value<'r>>> = given.positional.into_iter().map(Some).collect();
+        let by_position = arguments.positional.len();
+        self.meter
+            .items(parameters.len() + arguments.named.len().saturating_mul(parameters.len()))?;
+        let mut values: Vec<Option<Value<'r>>> =
+            arguments.positional.into_iter().map(Some).collect();
         values.resize_with(parameters.len(), || None);
-        for (name, value) in given.named {
+        for (name, value) in arguments.named {
             match parameters.iter().position(|parameter| *parameter.name == *name) {
                 Some(at) if at >= by_position => values[at] = Some(value),
                 _ => {
@@ -217,10 +226,10 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     pub(super) fn call_macro(
         &mut self,
         definition: &'r Macro,
-        given: CallArguments<'r>,
+        arguments: CallArguments<'r>,
         caller: Value<'r>,
     ) -> Outcome<Value<'r>> {
-        let values = self.bind(definition, given)?;
+        let values = self.bind(definition, arguments)?;
         let (base, line) = (self.base, self.line);
         let bytes = definition.slots * ITEM_BYTES;
         self.meter.items(definition.slots)?;
@@ -267,8 +276,8 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 }
 
-fn range<'r>(given: CallArguments<'r>) -> Outcome<Value<'r>> {
-    let [first, second, step] = given.positional()?;
+fn range<'r>(arguments: CallArguments<'r>) -> Outcome<Value<'r>> {
+    let [first, second, step] = arguments.positional()?;
     let int = |value: Option<Value<'r>>, default: i64| match value {
         None => Ok(default),
         Some(value) => value.as_int().ok_or_else(|| {

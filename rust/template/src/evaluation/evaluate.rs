@@ -37,34 +37,44 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     /// Passes a computed value to the trace, which may replace it.
     pub(crate) fn traced(
         &mut self,
-        made: Value<'r>,
+        result: Value<'r>,
         see: impl FnOnce(&mut Trace<'r>, Value<'r>) -> Value<'r>,
     ) -> Value<'r> {
         match &mut self.trace {
-            None => made,
-            Some(trace) => see(trace, made),
+            None => result,
+            Some(trace) => see(trace, result),
         }
     }
 
     /// Records that a value was computed of others, if sources are followed.
-    pub(crate) fn derive(&mut self, made: &Value<'r>, values: &[&Value<'r>]) {
+    pub(crate) fn derive(&mut self, result: &Value<'r>, values: &[&Value<'r>]) {
         if let Some(sources) = &mut self.sources {
-            sources.derive(made, values, SourceId::NONE);
+            sources.derive(result, values, SourceId::NONE);
         }
     }
 
     /// The sources of the arguments of a function, and of a `value` that can be read once, before the call.
-    pub(crate) fn sources_of(&mut self, value: &Value<'r>, given: &CallArguments<'r>) -> SourceId {
+    pub(crate) fn sources_of(
+        &mut self,
+        value: &Value<'r>,
+        arguments: &CallArguments<'r>,
+    ) -> SourceId {
         let Some(sources) = &mut self.sources else { return SourceId::NONE };
-        let arguments = given.positional.iter().chain(given.named.iter().map(|(_, value)| value));
+        let values =
+            arguments.positional.iter().chain(arguments.named.iter().map(|(_, value)| value));
         let once = matches!(value, Value::Generator(_)).then_some(value);
-        sources.of_all(arguments.chain(once).cloned())
+        sources.of_all(values.chain(once).cloned())
     }
 
     /// Records that a function computed a value of `value` and of arguments with these sources.
-    pub(crate) fn derive_from(&mut self, made: &Value<'r>, value: &Value<'r>, arguments: SourceId) {
+    pub(crate) fn derive_from(
+        &mut self,
+        result: &Value<'r>,
+        value: &Value<'r>,
+        arguments: SourceId,
+    ) {
         if let Some(sources) = &mut self.sources {
-            sources.derive(made, &[value], arguments);
+            sources.derive(result, &[value], arguments);
         }
     }
 
@@ -135,9 +145,9 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
                     Some(left) => left,
                     None => self.meter.string(self.output.text.split_off(start))?,
                 };
-                let made = binary(Binary::Add, &left, &right, self.meter)?;
-                self.derive(&made, &[&left, &right]);
-                Ok(Some(made))
+                let result = binary(Binary::Add, &left, &right, self.meter)?;
+                self.derive(&result, &[&left, &right]);
+                Ok(Some(result))
             }
         }
     }
@@ -186,21 +196,21 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
             }
             Expression::Binary(operator, both) => {
                 let (left, right) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
-                let made = binary(*operator, &left, &right, self.meter)?;
-                let made =
-                    self.traced(made, |trace, made| trace.binary(*operator, &left, &right, made));
-                self.derive(&made, &[&left, &right]);
-                Ok(made)
+                let result = binary(*operator, &left, &right, self.meter)?;
+                let result = self
+                    .traced(result, |trace, result| trace.binary(*operator, &left, &right, result));
+                self.derive(&result, &[&left, &right]);
+                Ok(result)
             }
             Expression::Concat(parts) => {
                 let parts = self.evaluate_all(parts)?;
-                let made = concat(&parts, self.meter)?;
-                let made = self.traced(made, |trace, made| trace.concat(&parts, made));
+                let result = concat(&parts, self.meter)?;
+                let result = self.traced(result, |trace, result| trace.concat(&parts, result));
                 if let Some(sources) = &mut self.sources {
                     let all = sources.of_all(parts);
-                    sources.derive(&made, &[], all);
+                    sources.derive(&result, &[], all);
                 }
-                Ok(made)
+                Ok(result)
             }
             Expression::Compare(first, rest) => self.evaluate_compare(first, rest),
             Expression::If(parts) => {
@@ -219,27 +229,28 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
             }
             Expression::Item(both) => {
                 let (value, index) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
-                let made = attributes::item(&value, &index, self.meter)?;
-                let made = self.traced(made, |trace, made| trace.item(&value, &index, made));
-                self.derive(&made, &[&value]);
-                Ok(made)
+                let result = attributes::item(&value, &index, self.meter)?;
+                let result =
+                    self.traced(result, |trace, result| trace.item(&value, &index, result));
+                self.derive(&result, &[&value]);
+                Ok(result)
             }
             Expression::Slice(parts) => self.evaluate_slice(&parts.0, &parts.1),
             Expression::Call(parts) => self.evaluate_call(&parts.0, &parts.1),
             Expression::Filter(filter, parts) => {
-                let (value, given) = (self.evaluate(&parts.0)?, self.arguments(&parts.1)?);
-                let seen = self.trace.as_ref().map(|_| (value.unspent(), given.unspent()));
-                let sources = self.sources_of(&value, &given);
-                let made = filter.apply(&value, given, self.meter)?;
-                self.left.generators += usize::from(matches!(made, Value::Generator(_)));
-                let made = match (&mut self.trace, seen) {
-                    (Some(trace), Some((value, given))) => {
-                        trace.filter(*filter, &value, &given, made)
+                let (value, arguments) = (self.evaluate(&parts.0)?, self.arguments(&parts.1)?);
+                let seen = self.trace.as_ref().map(|_| (value.unspent(), arguments.unspent()));
+                let sources = self.sources_of(&value, &arguments);
+                let result = filter.apply(&value, arguments, self.meter)?;
+                self.left.generators += usize::from(matches!(result, Value::Generator(_)));
+                let result = match (&mut self.trace, seen) {
+                    (Some(trace), Some((value, arguments))) => {
+                        trace.filter(*filter, &value, &arguments, result)
                     }
-                    _ => made,
+                    _ => result,
                 };
-                self.derive_from(&made, &value, sources);
-                Ok(made)
+                self.derive_from(&result, &value, sources);
+                Ok(result)
             }
             Expression::Test(test, parts) => {
                 let value = self.evaluate(&parts.0)?;
@@ -260,8 +271,8 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         if let Value::Loop(state) = value {
             return self.loop_attribute(state, name);
         }
-        let made = attributes::attribute(value, name, self.meter)?;
-        Ok(self.traced(made, |trace, made| trace.attribute(value, name, made)))
+        let result = attributes::attribute(value, name, self.meter)?;
+        Ok(self.traced(result, |trace, result| trace.attribute(value, name, result)))
     }
 
     pub(crate) fn evaluate_all(&mut self, items: &'r [Expression]) -> Outcome<Vec<Value<'r>>> {
@@ -360,10 +371,10 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
                 *number = self.evaluate(bound)?;
             }
         }
-        let made = attributes::slice(&value, &numbers, self.meter)?;
-        let made = self.traced(made, |trace, made| trace.slice(&value, &numbers, made));
-        self.derive(&made, &[&value]);
-        Ok(made)
+        let result = attributes::slice(&value, &numbers, self.meter)?;
+        let result = self.traced(result, |trace, result| trace.slice(&value, &numbers, result));
+        self.derive(&result, &[&value]);
+        Ok(result)
     }
 
     pub(crate) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<CallArguments<'r>> {
@@ -372,20 +383,20 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         for (name, value) in &arguments.named {
             named.push((&**name, self.evaluate(value)?));
         }
-        let mut given = CallArguments { positional, named };
+        let mut evaluated = CallArguments { positional, named };
         if let Some(list) = &arguments.list {
             let list = self.evaluate(list)?;
-            self.add_list(&mut given, &list)?;
+            self.add_list(&mut evaluated, &list)?;
         }
         if let Some(dict) = &arguments.dict {
             let dict = self.evaluate(dict)?;
-            self.add_dict(&mut given, &dict)?;
+            self.add_dict(&mut evaluated, &dict)?;
         }
-        Ok(given)
+        Ok(evaluated)
     }
 
     /// Adds the items of a list as arguments by position.
-    fn add_list(&mut self, given: &mut CallArguments<'r>, list: &Value<'r>) -> Outcome<()> {
+    fn add_list(&mut self, arguments: &mut CallArguments<'r>, list: &Value<'r>) -> Outcome<()> {
         if let Some(trace) = &mut self.trace {
             trace.items(list);
         }
@@ -395,13 +406,13 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         })?;
         while let Some(item) = items.next(self.meter)? {
             self.derive(&item, &[list]);
-            given.positional.push(item);
+            arguments.positional.push(item);
         }
         Ok(())
     }
 
     /// Adds the entries of a dict as arguments by name.
-    fn add_dict(&mut self, given: &mut CallArguments<'r>, dict: &Value<'r>) -> Outcome<()> {
+    fn add_dict(&mut self, arguments: &mut CallArguments<'r>, dict: &Value<'r>) -> Outcome<()> {
         let Value::Dict(entries) = dict else {
             let reason = format!("{} gives no arguments by `**`", dict.type_name());
             return Err(Failure::error(reason));
@@ -410,17 +421,17 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
             trace.items(dict);
         }
         for (key, value) in entries.iter() {
-            self.meter.items(1 + given.named.len())?;
+            self.meter.items(1 + arguments.named.len())?;
             let Some(name) = key.as_text() else {
                 return Err(Failure::error("the names of arguments by `**` are strings"));
             };
             let Text::Borrowed(name) = name else {
                 return Err(Failure::unsupported("the computed name of an argument"));
             };
-            if given.named.iter().any(|(known, _)| known == name) {
+            if arguments.named.iter().any(|(known, _)| known == name) {
                 return Err(Failure::error(format!("the argument `{name}` is given twice")));
             }
-            given.named.push((name, value));
+            arguments.named.push((name, value));
         }
         Ok(())
     }

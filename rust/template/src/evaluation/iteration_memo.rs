@@ -132,7 +132,7 @@ pub(super) struct Recording {
     pub(super) reads: Vec<(Read, Seen)>,
     pub(super) assigned: Vec<(Slot, Box<str>)>,
     /// The namespaces that it made.
-    pub(super) made: Vec<*const ()>,
+    pub(super) namespaces: Vec<*const ()>,
     /// True if it did something that cannot be repeated.
     pub(super) is_spoiled: bool,
     pub(super) work: u64,

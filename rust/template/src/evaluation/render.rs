@@ -72,16 +72,16 @@ impl Template {
         let (mut trace, mut sources, mut memo) = (None, None, None);
         match following {
             Following::Nothing => {}
-            Following::Trace(given) => trace = Some(given),
-            Following::Sources(given) => {
-                trace = given;
+            Following::Trace(new_trace) => trace = Some(new_trace),
+            Following::Sources(new_trace) => {
+                trace = new_trace;
                 sources = Some(TextSources::default());
             }
-            Following::Memo(given) => memo = Some(given),
+            Following::Memo(new_memo) => memo = Some(new_memo),
         }
         let inputs = self.inputs.iter().map(|name| {
-            let given = input(name).map(Input::value);
-            given.or_else(|| global(name)).unwrap_or(Value::Undefined)
+            let value = input(name).map(Input::value);
+            value.or_else(|| global(name)).unwrap_or(Value::Undefined)
         });
         let inputs: Vec<Value<'r>> = inputs.collect();
         let objects = if self.generates { objects_of(&inputs) } else { HashMap::new() };
@@ -257,12 +257,12 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
                 self.assign(target, value)?;
             }
             StatementKind::Capture(target, captured) => match self.run_captured(captured)? {
-                (Flow::Next, made) => self.assign(target, made)?,
+                (Flow::Next, value) => self.assign(target, value)?,
                 (flow, _) => return Ok(flow),
             },
             StatementKind::Filter(captured) => match self.run_captured(captured)? {
-                (Flow::Next, made @ (Value::String(_) | Value::Safe(_))) => {
-                    self.print_value(&made)?;
+                (Flow::Next, value @ (Value::String(_) | Value::Safe(_))) => {
+                    self.print_value(&value)?;
                 }
                 // Jinja joins what it prints.
                 (Flow::Next, other) => {

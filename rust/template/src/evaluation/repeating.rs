@@ -59,32 +59,33 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     pub(crate) fn call_remembered(
         &mut self,
         definition: &'r Macro,
-        given: CallArguments<'r>,
+        arguments: CallArguments<'r>,
         caller: Value<'r>,
     ) -> Outcome<Value<'r>> {
         let is_outermost = !self.is_recording && self.frames.is_empty();
         let memo = self.memo.as_ref().filter(|memo| {
             is_outermost && matches!(caller, Value::Undefined) && !memo.is_vain(site_of(definition))
         });
-        let arguments = memo.and_then(|memo| {
-            let positional = given.positional.iter().map(|value| ("", value));
-            let named = given.named.iter().map(|(name, value)| (*name, value));
+        let seen = memo.and_then(|memo| {
+            let positional = arguments.positional.iter().map(|value| ("", value));
+            let named = arguments.named.iter().map(|(name, value)| (*name, value));
             let all = positional.chain(named);
             all.map(|(name, value)| Some((name.into(), memo.seen(value)?))).collect::<Option<_>>()
         });
-        let Some(arguments) = arguments.filter(|_| !self.holds_generators()) else {
-            return self.call_macro(definition, given, caller);
+        let Some(seen) = seen.filter(|_| !self.holds_generators()) else {
+            return self.call_macro(definition, arguments, caller);
         };
-        let key = (site_of(definition), Subject::Arguments(arguments));
+        let key = (site_of(definition), Subject::Arguments(seen));
         if let (Some(_), text) = self.capture(|it| it.repeat_known(&key, None))? {
             return Ok(text);
         }
         let recording = self.begin_recording(key);
-        let made = self.call_macro(definition, given, caller);
-        if let (Some(recording), Ok(Value::String(text))) = (self.end_recording(recording), &made) {
+        let result = self.call_macro(definition, arguments, caller);
+        if let (Some(recording), Ok(Value::String(text))) = (self.end_recording(recording), &result)
+        {
             self.keep_recording(recording, Flow::Next, (**text).into());
         }
-        made
+        result
     }
 
     /// Begins to record. Returns the number of spans so far, if it does.
@@ -96,7 +97,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             subject,
             reads: Vec::new(),
             assigned: Vec::new(),
-            made: Vec::new(),
+            namespaces: Vec::new(),
             is_spoiled: false,
             work: self.meter.done(),
             left: self.left,
@@ -125,12 +126,12 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             let attributes = attributes.borrow();
             let seen = attributes.get(name).zip(self.memo.as_ref());
             let Some(seen) = seen.and_then(|(value, memo)| memo.seen(value)) else { return };
-            let is_made_again = match &seen {
+            let is_reproducible = match &seen {
                 Seen::Object(object) => recording.subject == Subject::Object(*object),
                 Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => false,
                 _ => true,
             };
-            if !is_made_again {
+            if !is_reproducible {
                 return;
             }
             assigned.push((*slot, name.clone(), seen));
@@ -300,7 +301,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         let Value::Namespace(attributes) = self.get(name.slot) else { return };
         let address = Rc::as_ptr(attributes).cast::<()>();
         let Some((current, reads)) = self.current_recording() else { return };
-        if current.made.contains(&address) {
+        if current.namespaces.contains(&address) {
             return;
         }
         if !reads.is_outer(name.slot) {
@@ -311,11 +312,11 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Notes that a namespace was made.
-    pub(crate) fn note_namespace(&mut self, made: &Value<'r>) {
-        if let Value::Namespace(attributes) = made
+    pub(crate) fn note_namespace(&mut self, namespace: &Value<'r>) {
+        if let Value::Namespace(attributes) = namespace
             && let Some(current) = self.memo.as_mut().and_then(|memo| memo.current.as_mut())
         {
-            current.made.push(Rc::as_ptr(attributes).cast());
+            current.namespaces.push(Rc::as_ptr(attributes).cast());
         }
     }
 }
@@ -462,12 +463,12 @@ mod tests {
         let source = "{% for m in messages %}{{ bos_token }}{{ m.content }}{% endfor %}";
         let template = Template::compile(source).expect("a template");
         let messages: Vec<Map> = (0..8).map(|n| message("user", &n.to_string())).collect();
-        let given: Vec<Cow<'_, Map>> = messages.iter().map(Cow::Borrowed).collect();
+        let conversation: Vec<Cow<'_, Map>> = messages.iter().map(Cow::Borrowed).collect();
         let mut memo = IterationMemo::new(&template, messages.iter());
         for round in 0..100 {
             let token = round.to_string();
             let input = |name: &str| match name {
-                "messages" => Some(Input::Objects(&given)),
+                "messages" => Some(Input::Objects(&conversation)),
                 _ => Some(Input::Text(&token)),
             };
             let meter = Meter::new(Allowance::RECORD, &|| 0, None);
@@ -501,13 +502,13 @@ mod tests {
                     for (prompt, replaced) in
                         [(false, false), (true, false), (false, true), (true, round == 1)]
                     {
-                        let mut given: Vec<Cow<'_, Map>> =
+                        let mut conversation: Vec<Cow<'_, Map>> =
                             messages[..count].iter().map(Cow::Borrowed).collect();
                         if replaced {
-                            given[count - 1] = Cow::Owned(other.clone());
+                            conversation[count - 1] = Cow::Owned(other.clone());
                         }
                         let input = |name: &str| match name {
-                            "messages" => Some(Input::Objects(&given)),
+                            "messages" => Some(Input::Objects(&conversation)),
                             "add_generation_prompt" => Some(Input::Bool(prompt)),
                             _ => None,
                         };

@@ -28,7 +28,7 @@ enum TextSource {
 #[derive(Default)]
 pub(crate) struct PrintedSources {
     addresses: Vec<usize>,
-    made: Vec<SourceId>,
+    computed: Vec<SourceId>,
 }
 
 /// The sources of the computed texts of a render, and of its output.
@@ -100,9 +100,9 @@ impl TextSources {
         all
     }
 
-    /// Gives the texts that were computed for `made` the sources of `values` and `others`.
-    pub(crate) fn derive(&mut self, made: &Value<'_>, values: &[&Value<'_>], others: SourceId) {
-        if !self.is_new(made) {
+    /// Gives the texts that were computed for `result` the sources of `values` and `others`.
+    pub(crate) fn derive(&mut self, result: &Value<'_>, values: &[&Value<'_>], others: SourceId) {
+        if !self.is_new(result) {
             return;
         }
         let mut all = others;
@@ -110,7 +110,7 @@ impl TextSources {
             let one = self.of(value);
             all = self.both(all, one);
         }
-        self.name(made, all);
+        self.name(result, all);
     }
 
     /// True if a value holds a computed text without sources.
@@ -170,7 +170,7 @@ impl TextSources {
             }
             other => {
                 let sources = self.of(other);
-                self.prints.made.extend(sources.place().map(|_| sources));
+                self.prints.computed.extend(sources.place().map(|_| sources));
             }
         }
     }
@@ -182,13 +182,13 @@ impl TextSources {
 
     /// Ends a capture, and restores the sources that were printed `before`. `text` is the captured text.
     pub(crate) fn captured(&mut self, before: PrintedSources, text: &Value<'_>) {
-        let PrintedSources { addresses, made } = std::mem::replace(&mut self.prints, before);
+        let PrintedSources { addresses, computed } = std::mem::replace(&mut self.prints, before);
         let mut all = SourceId::NONE;
         for address in addresses {
             let one = self.add(TextSource::Address(address));
             all = self.both(all, one);
         }
-        for one in made {
+        for one in computed {
             all = self.both(all, one);
         }
         self.name(text, all);
@@ -198,8 +198,9 @@ impl TextSources {
     pub(crate) fn shown(mut self) -> PrintedInputs {
         let is_all = self.is_full();
         let mut addresses = std::mem::take(&mut self.prints.addresses);
-        let mut seen = vec![false; if self.prints.made.is_empty() { 0 } else { self.known.len() }];
-        let mut open = std::mem::take(&mut self.prints.made);
+        let mut seen =
+            vec![false; if self.prints.computed.is_empty() { 0 } else { self.known.len() }];
+        let mut open = std::mem::take(&mut self.prints.computed);
         while let Some(place) = open.pop().and_then(SourceId::place) {
             if std::mem::replace(&mut seen[place], true) {
                 continue;

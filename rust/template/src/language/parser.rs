@@ -344,11 +344,11 @@ impl Parser {
     /// Parses filters of the output of a block: the variable that holds the output, and their expression.
     fn filters(&mut self) -> Result<(Name, Expression), Refusal> {
         let output = || Name { name: OUTPUT.into(), slot: Slot::default() };
-        let mut made = self.filter(Expression::Name(output()))?;
+        let mut filtered = self.filter(Expression::Name(output()))?;
         while self.skip_operator("|") {
-            made = self.filter(made)?;
+            filtered = self.filter(filtered)?;
         }
-        Ok((output(), made))
+        Ok((output(), filtered))
     }
 
     /// Parses the rest of a tag and the body of a block whose output is captured.

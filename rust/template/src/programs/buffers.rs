@@ -29,7 +29,7 @@ pub struct ReplayInput<'m> {
 /// The place of a cut: a byte range of the conversation's texts, or of the computed texts.
 #[derive(Clone, Debug)]
 struct CutRange {
-    made: bool,
+    is_computed: bool,
     range: Range<usize>,
 }
 
@@ -38,7 +38,7 @@ struct CutRange {
 pub struct ProgramBuffers<'m> {
     cuts: Vec<CutRange>,
     /// The computed texts, end to end.
-    made: String,
+    computed: String,
     /// The starts of the generation blocks that are open.
     pub(crate) begun: Vec<usize>,
     /// The meter of the current conversation.
@@ -51,41 +51,41 @@ type CutFinder<'p> = dyn Fn(&str, &Meter<'_>) -> Outcome<Range<usize>> + 'p;
 impl<'m> ProgramBuffers<'m> {
     /// An empty buffers, whose work `meter` counts.
     pub fn new(meter: Meter<'m>) -> Self {
-        Self { cuts: Vec::new(), made: String::new(), begun: Vec::new(), meter }
+        Self { cuts: Vec::new(), computed: String::new(), begun: Vec::new(), meter }
     }
 
     /// Removes all cuts before another run of a program.
     pub(crate) fn clear(&mut self) {
         self.cuts.clear();
-        self.meter.release(self.made.len());
-        self.made.clear();
+        self.meter.release(self.computed.len());
+        self.computed.clear();
     }
 
     /// Adds a text of the record as the next cut.
     pub(crate) fn read(&mut self, text: &str) -> Outcome<()> {
-        let start = self.made.len();
-        self.meter.write(&mut self.made, text)?;
-        self.push_made(start);
+        let start = self.computed.len();
+        self.meter.write(&mut self.computed, text)?;
+        self.push_computed(start);
         Ok(())
     }
 
     /// The text of a cut.
     pub(crate) fn text<'b>(&'b self, source: &'b str, cut: usize) -> &'b str {
-        let CutRange { made, range } = &self.cuts[cut];
-        let within = if *made { &self.made } else { source };
+        let CutRange { is_computed, range } = &self.cuts[cut];
+        let within = if *is_computed { &self.computed } else { source };
         &within[range.clone()]
     }
 
     /// Adds the computed text from `start` on as the next cut.
-    fn push_made(&mut self, start: usize) {
-        self.cuts.push(CutRange { made: true, range: start..self.made.len() });
+    fn push_computed(&mut self, start: usize) {
+        self.cuts.push(CutRange { is_computed: true, range: start..self.computed.len() });
     }
 
     /// Adds the next cut: a text, or a part of another cut.
     pub(crate) fn cut(&mut self, cut: &Cut, input: ReplayInput<'_>) -> Outcome<()> {
         let (of, part): (usize, &CutFinder<'_>) = match cut {
             Cut::Whole(text) => {
-                self.cuts.push(CutRange { made: false, range: input.texts[*text].clone() });
+                self.cuts.push(CutRange { is_computed: false, range: input.texts[*text].clone() });
                 return Ok(());
             }
             Cut::Trim { of, chars, left, right } => (*of, &|text, meter| {
@@ -116,33 +116,35 @@ impl<'m> ProgramBuffers<'m> {
             }),
         };
         let part = part(self.text(input.source, of), &self.meter)?;
-        let CutRange { made, range } = &self.cuts[of];
-        let spot =
-            CutRange { made: *made, range: range.start + part.start..range.start + part.end };
+        let CutRange { is_computed, range } = &self.cuts[of];
+        let spot = CutRange {
+            is_computed: *is_computed,
+            range: range.start + part.start..range.start + part.end,
+        };
         self.cuts.push(spot);
         Ok(())
     }
 
     /// Adds the joined pieces as the next cut.
     pub(crate) fn join(&mut self, pieces: &[OutputPiece], source: &str) -> Outcome<()> {
-        let start = self.made.len();
+        let start = self.computed.len();
         for piece in pieces {
             match piece {
-                OutputPiece::Literal(literal) => self.meter.write(&mut self.made, literal)?,
+                OutputPiece::Literal(literal) => self.meter.write(&mut self.computed, literal)?,
                 OutputPiece::Cut(cut) => {
-                    let CutRange { made, range } = self.cuts[*cut].clone();
-                    if made {
+                    let CutRange { is_computed, range } = self.cuts[*cut].clone();
+                    if is_computed {
                         self.meter.bytes(range.len())?;
                         self.meter.hold(range.len())?;
-                        self.made.extend_from_within(range);
+                        self.computed.extend_from_within(range);
                     } else {
-                        self.meter.write(&mut self.made, &source[range])?;
+                        self.meter.write(&mut self.computed, &source[range])?;
                     }
                 }
                 OutputPiece::Begin(_) | OutputPiece::End => {}
             }
         }
-        self.push_made(start);
+        self.push_computed(start);
         Ok(())
     }
 
@@ -154,15 +156,15 @@ impl<'m> ProgramBuffers<'m> {
         source: &str,
         nodes: &[&Json],
     ) -> Outcome<bool> {
-        let Value::String(made) = operation.apply(&self.operand(of, source, nodes), &self.meter)?
+        let Value::String(text) = operation.apply(&self.operand(of, source, nodes), &self.meter)?
         else {
             return Ok(false);
         };
-        let start = self.made.len();
+        let start = self.computed.len();
         // The result may borrow from the buffer that it is appended to.
-        let made = made.to_string();
-        self.meter.write(&mut self.made, &made)?;
-        self.push_made(start);
+        let text = text.to_string();
+        self.meter.write(&mut self.computed, &text)?;
+        self.push_computed(start);
         Ok(true)
     }
 
@@ -210,10 +212,10 @@ impl<'m> ProgramBuffers<'m> {
                 Ok(found == *count)
             }
             Guard::Gives(operation, of, answer) => {
-                let given = operation.apply(&self.operand(*of, source, nodes), meter);
-                Ok(given.is_ok_and(|given| match answer {
-                    Some(answer) => given.to_json().as_ref() == Some(answer),
-                    None => matches!(given, Value::Undefined),
+                let result = operation.apply(&self.operand(*of, source, nodes), meter);
+                Ok(result.is_ok_and(|value| match answer {
+                    Some(answer) => value.to_json().as_ref() == Some(answer),
+                    None => matches!(value, Value::Undefined),
                 }))
             }
             Guard::Same(node, value) => Ok(nodes[*node] == value),

@@ -60,12 +60,14 @@ impl Operation {
                 let mut bound = || positional.next().unwrap_or(Value::None);
                 attributes::slice(value, &[bound(), bound(), bound()], meter)
             }
-            OperationFunction::Filter(filter) => filter.apply(value, self.given(), meter),
-            OperationFunction::Method(method) => methods::call(method, value, self.given(), meter),
+            OperationFunction::Filter(filter) => filter.apply(value, self.arguments(), meter),
+            OperationFunction::Method(method) => {
+                methods::call(method, value, self.arguments(), meter)
+            }
         }
     }
 
-    fn given(&self) -> CallArguments<'_> {
+    fn arguments(&self) -> CallArguments<'_> {
         CallArguments {
             positional: self.positional.iter().map(Value::from_json).collect(),
             named: self

@@ -242,10 +242,10 @@ impl IntoIterator for SlicePositions {
 
     fn into_iter(self) -> Self::IntoIter {
         let Self { first, count, step } = self;
-        let apart = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+        let stride = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
         // A step that saturates this takes only one position, the first.
         let place = move |number: usize| {
-            let distance = number.saturating_mul(apart);
+            let distance = number.saturating_mul(stride);
             if step > 0 { first.saturating_add(distance) } else { first.saturating_sub(distance) }
         };
         Box::new((0..count).map(place))

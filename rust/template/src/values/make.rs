@@ -33,7 +33,7 @@ impl Meter<'_> {
             text.shrink_to_fit();
         }
         let held = self.held(text.len() + TEXT_BYTES);
-        Ok(Text::made(text, held))
+        Ok(Text::computed(text, held))
     }
 
     /// A string value of a text that was [written](Meter::write).

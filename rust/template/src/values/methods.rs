@@ -75,16 +75,16 @@ pub(crate) fn find(value: &Value<'_>, name: &str) -> Attribute {
 pub(crate) fn call<'r>(
     method: Method,
     receiver: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     match receiver {
         Value::Dict(dict) => {
             if let Method::View(view) = method {
-                let [] = given.positional()?;
+                let [] = arguments.positional()?;
                 Ok(Value::View(view, dict.clone()))
             } else {
-                let [key, default] = given.positional()?;
+                let [key, default] = arguments.positional()?;
                 match key.ok_or_else(|| Failure::error("`get` needs a key"))? {
                     Value::String(key) | Value::Safe(key) => {
                         meter.bytes(key.len())?;
@@ -101,7 +101,7 @@ pub(crate) fn call<'r>(
                 }
             }
         }
-        Value::String(text) => call_string(method, text, given, meter),
+        Value::String(text) => call_string(method, text, arguments, meter),
         other => Err(Failure::unsupported(format_args!("this method of {}", other.type_name()))),
     }
 }
@@ -109,43 +109,43 @@ pub(crate) fn call<'r>(
 fn call_string<'r>(
     method: Method,
     text: &Text<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let none = |given: CallArguments<'r>| given.positional().map(|[]: [_; 0]| ());
-    let made = |made: Outcome<String>| made.and_then(|made| meter.string(made));
+    let none = |arguments: CallArguments<'r>| arguments.positional().map(|[]: [_; 0]| ());
+    let to_value = |text: Outcome<String>| text.and_then(|text| meter.string(text));
     match method {
-        Method::Split => split(text, split_arguments(given)?, meter),
-        Method::RightSplit => right_split(text, split_arguments(given)?, meter),
+        Method::Split => split(text, split_arguments(arguments)?, meter),
+        Method::RightSplit => right_split(text, split_arguments(arguments)?, meter),
         Method::SplitLines => {
-            none(given)?;
+            none(arguments)?;
             let mut lines = ItemsBuilder::new(meter);
             for_each_line(text, meter, |from, to| {
                 lines.push(Value::String(text.cut(meter, |text| &text[from..to])?))
             })?;
             Ok(lines.into_list())
         }
-        Method::Strip => strip(text, given.positional()?, (true, true), meter),
-        Method::LeftStrip => strip(text, given.positional()?, (true, false), meter),
-        Method::RightStrip => strip(text, given.positional()?, (false, true), meter),
-        Method::StartsWith => affix(given.positional()?, meter, |affix| text.starts_with(affix)),
-        Method::EndsWith => affix(given.positional()?, meter, |affix| text.ends_with(affix)),
+        Method::Strip => strip(text, arguments.positional()?, (true, true), meter),
+        Method::LeftStrip => strip(text, arguments.positional()?, (true, false), meter),
+        Method::RightStrip => strip(text, arguments.positional()?, (false, true), meter),
+        Method::StartsWith => affix(arguments.positional()?, meter, |part| text.starts_with(part)),
+        Method::EndsWith => affix(arguments.positional()?, meter, |part| text.ends_with(part)),
         Method::RemovePrefix => {
-            let prefix = string(given.positional::<1>()?)?;
+            let prefix = string(arguments.positional::<1>()?)?;
             meter.bytes(prefix.len())?;
             text.cut(meter, |text| text.strip_prefix(&*prefix).unwrap_or(text)).map(Value::String)
         }
         Method::RemoveSuffix => {
-            let suffix = string(given.positional::<1>()?)?;
+            let suffix = string(arguments.positional::<1>()?)?;
             meter.bytes(suffix.len())?;
             text.cut(meter, |text| text.strip_suffix(&*suffix).unwrap_or(text)).map(Value::String)
         }
-        Method::Upper => made(none(given).and_then(|()| upper(text, meter))),
-        Method::Lower => made(none(given).and_then(|()| lower(text, meter))),
-        Method::Title => made(none(given).and_then(|()| title(text, meter))),
-        Method::Capitalize => made(none(given).and_then(|()| capitalize(text, meter))),
+        Method::Upper => to_value(none(arguments).and_then(|()| upper(text, meter))),
+        Method::Lower => to_value(none(arguments).and_then(|()| lower(text, meter))),
+        Method::Title => to_value(none(arguments).and_then(|()| title(text, meter))),
+        Method::Capitalize => to_value(none(arguments).and_then(|()| capitalize(text, meter))),
         Method::Replace => {
-            let [old, new, count] = given.positional()?;
+            let [old, new, count] = arguments.positional()?;
             let (old, new) = (string([old])?, string([new])?);
             let count = match count {
                 None => -1,
@@ -153,17 +153,17 @@ fn call_string<'r>(
                     count.as_int().ok_or_else(|| Failure::error("`replace` counts in integers"))?
                 }
             };
-            made(replace(text, &old, &new, count, meter))
+            to_value(replace(text, &old, &new, count, meter))
         }
         Method::Find => {
-            let part = string(given.positional::<1>()?)?;
+            let part = string(arguments.positional::<1>()?)?;
             let found =
                 if part.is_empty() { Some(0) } else { Matches::new(text, &part, meter)?.next()? };
             let found = found.map(|at| text[..at].chars().count());
             Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))))
         }
         Method::Count => {
-            let part = string(given.positional::<1>()?)?;
+            let part = string(arguments.positional::<1>()?)?;
             let mut count = 0;
             if part.is_empty() {
                 meter.bytes(text.len())?;
@@ -177,7 +177,7 @@ fn call_string<'r>(
             Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
         }
         Method::Join => {
-            let [items] = given.positional()?;
+            let [items] = arguments.positional()?;
             let items = items
                 .as_ref()
                 .and_then(Items::of)
@@ -198,14 +198,14 @@ fn call_string<'r>(
             })?;
             meter.string(out)
         }
-        Method::Format => made(fields(text, &given, meter)),
-        Method::RightFind | Method::Index => find_part(method, text, given, meter),
+        Method::Format => to_value(fields(text, &arguments, meter)),
+        Method::RightFind | Method::Index => find_part(method, text, arguments, meter),
         Method::ZeroFill | Method::LeftJustify | Method::RightJustify => {
-            made(fill(method, text, given, meter))
+            to_value(fill(method, text, arguments, meter))
         }
-        Method::Partition | Method::RightPartition => partition(method, text, given, meter),
+        Method::Partition | Method::RightPartition => partition(method, text, arguments, meter),
         Method::Is(class) => {
-            none(given)?;
+            none(arguments)?;
             meter.bytes(text.len())?;
             class.holds(text).map(Value::Bool)
         }
@@ -217,10 +217,10 @@ fn call_string<'r>(
 fn find_part<'r>(
     method: Method,
     text: &str,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let part = string(given.positional::<1>()?)?;
+    let part = string(arguments.positional::<1>()?)?;
     meter.characters(text.len())?;
     meter.characters(part.len())?;
     let found = if method == Method::Index { text.find(&*part) } else { text.rfind(&*part) };
@@ -235,15 +235,15 @@ fn find_part<'r>(
 fn fill(
     method: Method,
     text: &str,
-    given: CallArguments<'_>,
+    arguments: CallArguments<'_>,
     meter: &Meter<'_>,
 ) -> Outcome<String> {
     if method == Method::ZeroFill {
-        let zeros = "0".repeat(missing(text, given.positional::<1>()?, meter)?);
+        let zeros = "0".repeat(missing(text, arguments.positional::<1>()?, meter)?);
         let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));
         return Ok(format!("{sign}{zeros}{digits}"));
     }
-    let [width, fill] = given.positional()?;
+    let [width, fill] = arguments.positional()?;
     let fill = fill.map_or(Ok(Text::Borrowed(" ")), |fill| string([Some(fill)]))?;
     if fill.chars().count() != 1 {
         return Err(Failure::error("a text is filled with one character"));
@@ -261,10 +261,10 @@ fn fill(
 fn partition<'r>(
     method: Method,
     text: &Text<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let separator = string(given.positional::<1>()?)?;
+    let separator = string(arguments.positional::<1>()?)?;
     if separator.is_empty() {
         return Err(Failure::error("an empty separator"));
     }
@@ -366,8 +366,8 @@ fn strip<'r>(
 }
 
 /// The separator, if there is one, and the largest number of splits.
-fn split_arguments(given: CallArguments<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
-    let [separator, limit] = given.bind(["sep", "maxsplit"])?;
+fn split_arguments(arguments: CallArguments<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
+    let [separator, limit] = arguments.bind(["sep", "maxsplit"])?;
     let limit = match limit {
         None => -1,
         Some(limit) => limit.as_int().ok_or_else(|| Failure::error("`maxsplit` is an integer"))?,

@@ -54,9 +54,9 @@ impl Builder {
     /// The finished trie.
     pub(super) fn finish(self) -> Trie {
         let first: Vec<u8> = self.0[0].edges.iter().map(|edge| edge.0).collect();
-        let mut begins = [false; 256];
+        let mut is_first = [false; 256];
         for byte in &first {
-            begins[usize::from(*byte)] = true;
+            is_first[usize::from(*byte)] = true;
         }
         // The prefix at which each node begins. Nodes are numbered in the order in which they are found.
         let mut starts = vec![0];
@@ -75,7 +75,7 @@ impl Builder {
             nodes.push(Node { bytes, token: prefix.token, edges: edges.collect() });
             starts.extend(prefix.edges.iter().map(|(_, next)| *next as usize));
         }
-        Trie { nodes, first, begins }
+        Trie { nodes, first, is_first }
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Trie {
     nodes: Vec<Node>,
     /// The first byte of each token.
     first: Vec<u8>,
-    begins: [bool; 256],
+    is_first: [bool; 256],
 }
 
 impl Trie {
@@ -97,7 +97,7 @@ impl Trie {
                 [a] => memchr::memchr(*a, rest),
                 [a, b] => memchr::memchr2(*a, *b, rest),
                 [a, b, c] => memchr::memchr3(*a, *b, *c, rest),
-                _ => rest.iter().position(|byte| self.begins[usize::from(*byte)]),
+                _ => rest.iter().position(|byte| self.is_first[usize::from(*byte)]),
             };
             let start = from + candidate?;
             if let Some((end, token)) = self.longest(text, start) {

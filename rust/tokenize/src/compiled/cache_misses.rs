@@ -22,7 +22,7 @@ pub(super) fn fill(model: &impl Pieces, run: &QueuedRun<'_>, memory: &mut Thread
         }
     }
     memory.absent.clear();
-    memory.made.clear();
+    memory.overflow.clear();
     for (number, gap) in gaps.iter_mut().enumerate() {
         let (range, waiting) = (run.range(gap.index), run.pieces[gap.index]);
         let known = holds(model, &waiting, range.len())
@@ -45,7 +45,7 @@ pub(super) fn fill(model: &impl Pieces, run: &QueuedRun<'_>, memory: &mut Thread
             if held {
                 memory.remember(piece, waiting, &ids);
             }
-            gap.fill(&ids, &mut memory.made);
+            gap.fill(&ids, &mut memory.overflow);
         }
     }
     memory.ids = ids;
@@ -62,7 +62,7 @@ fn holds(model: &impl Pieces, waiting: &QueuedPiece, length: usize) -> bool {
 /// by now.
 #[inline]
 pub(super) fn assemble(copied: usize, memory: &ThreadMemory, ids: &mut Vec<u32>) {
-    let ThreadMemory { copied: known, positions, gaps, made, .. } = memory;
+    let ThreadMemory { copied: known, positions, gaps, overflow, .. } = memory;
     if gaps.is_empty() {
         ids.extend_from_slice(&known[..copied]);
         return;
@@ -80,7 +80,7 @@ pub(super) fn assemble(copied: usize, memory: &ThreadMemory, ids: &mut Vec<u32>)
         if *count <= MOST {
             ids[filled..filled + MOST].copy_from_slice(found);
         } else {
-            ids[filled..filled + count].copy_from_slice(&made[*from..from + count]);
+            ids[filled..filled + count].copy_from_slice(&overflow[*from..from + count]);
         }
         filled += count;
     }

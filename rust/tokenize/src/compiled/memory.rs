@@ -8,7 +8,7 @@ use super::engines::general::PreTokenized;
 use super::normalizers::normalize::Normalized;
 use crate::cancel_flag::CancelFlag;
 use crate::error::Error;
-use crate::models::merge::{Lanes, Symbol, Windows};
+use crate::models::merge::{InterleavedWords, Symbol, Windows};
 use crate::models::viterbi::Ways;
 use crate::pieces::{LongCache, MOST, PieceCache, PieceKey, SharedCache};
 
@@ -54,20 +54,20 @@ pub(super) struct Gap {
     pub(super) count: usize,
     /// The ids, if there are at most [`MOST`]; later entries are arbitrary.
     pub(super) ids: [u32; MOST],
-    /// The start of the ids in [`ThreadMemory::made`], if there are more than [`MOST`].
+    /// The start of the ids in [`ThreadMemory::overflow`], if there are more than [`MOST`].
     pub(super) from: usize,
 }
 
 impl Gap {
-    /// Stores the ids; if there are more than [`MOST`], they go to the end of `made`.
+    /// Stores the ids; if there are more than [`MOST`], they go to the end of `overflow`.
     #[inline]
-    pub(super) fn fill(&mut self, ids: &[u32], made: &mut Vec<u32>) {
+    pub(super) fn fill(&mut self, ids: &[u32], overflow: &mut Vec<u32>) {
         (self.count, self.known) = (ids.len(), true);
         if let Some(room) = self.ids.get_mut(..ids.len()) {
             room.copy_from_slice(ids);
         } else {
-            self.from = made.len();
-            made.extend_from_slice(ids);
+            self.from = overflow.len();
+            overflow.extend_from_slice(ids);
         }
     }
 }
@@ -120,13 +120,13 @@ pub(crate) struct ThreadMemory {
     /// The missing pieces, with their ids once these are known.
     pub(super) gaps: Vec<Gap>,
     /// The ids of gaps that have more than [`MOST`].
-    pub(super) made: Vec<u32>,
+    pub(super) overflow: Vec<u32>,
     /// The ids of one gap, while they are made.
     pub(super) ids: Vec<u32>,
     /// The gaps that no cache has.
     pub(super) absent: Vec<Absent>,
     /// The absent pieces that are being merged.
-    pub(super) lanes: Lanes,
+    pub(super) interleaved: InterleavedWords,
     /// Bytes of the longest word that may be merged.
     pub(crate) longest_word: usize,
     /// The error that refuses the text, if there is one.
@@ -183,10 +183,10 @@ impl ThreadMemory {
             positions: vec![0; MOST_WAITING].into(),
             missing: vec![0; MOST_WAITING].into(),
             gaps: Vec::new(),
-            made: Vec::new(),
+            overflow: Vec::new(),
             ids: Vec::new(),
             absent: Vec::new(),
-            lanes: Lanes::default(),
+            interleaved: InterleavedWords::default(),
             longest_word: LONGEST_WORD,
             refused: None,
             stop: CancelFlag::default(),
@@ -217,7 +217,7 @@ impl ThreadMemory {
 
     /// True if encoding is to end.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.is_asked()
+        self.stop.is_set()
     }
 
     /// Frees the memory that one long text needed and that other texts do not need.
@@ -228,7 +228,7 @@ impl ThreadMemory {
         self.spelled = Vec::new();
         self.pre_tokenized = PreTokenized::default();
         self.ways = Ways::default();
-        for buffer in [&mut self.word, &mut self.start, &mut self.made, &mut self.ids] {
+        for buffer in [&mut self.word, &mut self.start, &mut self.overflow, &mut self.ids] {
             *buffer = Vec::new();
         }
     }
@@ -257,7 +257,7 @@ impl ThreadMemory {
             }
         }
         let known = self.long.get(piece, key.is_part());
-        known.inspect(|ids| gap.fill(ids, &mut self.made)).is_some()
+        known.inspect(|ids| gap.fill(ids, &mut self.overflow)).is_some()
     }
 
     /// Stores the ids of a piece in the caches, unless they were stored since the look-up.

@@ -52,9 +52,9 @@ impl Names {
                 return None;
             }
             let known = vocabulary.get(token.content.as_bytes());
-            let given = known.map_or(next, |index| ids[index as usize]);
+            let expected = known.map_or(next, |index| ids[index as usize]);
             next += u32::from(known.is_none());
-            if given != token.id {
+            if expected != token.id {
                 return None;
             }
         }

@@ -38,10 +38,11 @@ impl Compiled {
         self.ids(text, std::iter::empty(), memory, ids, &mut watch);
         let sources = watch.into_sources();
         let token = |(index, source): (usize, &Source)| source.position() == begin + index;
-        let told = sources.len() == ids.len() - begin && sources.iter().enumerate().all(token);
+        let has_all_sources =
+            sources.len() == ids.len() - begin && sources.iter().enumerate().all(token);
         let trims_varied =
             !trims.is_empty() && ids[begin..].iter().any(|id| self.varied.contains(id));
-        if !told || trims_varied {
+        if !has_all_sources || trims_varied {
             // A token without a source has an empty range, and where that lies is not known; nor are the blanks of a
             // token that is written as it stands in the normalized text.
             ids.truncate(before);

@@ -214,9 +214,9 @@ fn added(
         })
         .collect();
     let strips = tokens.iter().any(|token| token.rstrip);
-    let begins_blank = |content: &str| content.starts_with(char::is_whitespace);
+    let starts_blank = |content: &str| content.starts_with(char::is_whitespace);
     // The reference can panic if one token strips whitespace with which another token begins.
-    if let Some(content) = normal.iter().find(|content| strips && begins_blank(content)) {
+    if let Some(content) = normal.iter().find(|content| strips && starts_blank(content)) {
         return Err(format!("added token `{content}` beside a token with rstrip"));
     }
     let mut ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();

@@ -68,9 +68,11 @@ impl Bounds {
     /// The byte after which the next relevant token ends.
     #[inline]
     fn next(&self) -> usize {
-        let begins = self.spans.get(self.begun).map_or(usize::MAX, |(span, _)| span.start);
+        let next_start = self.spans.get(self.begun).map_or(usize::MAX, |(span, _)| span.start);
         // If two spans share a character, both contain it.
-        self.spans[self.ended..self.begun].first().map_or(begins, |(span, _)| begins.min(span.end))
+        self.spans[self.ended..self.begun]
+            .first()
+            .map_or(next_start, |(span, _)| next_start.min(span.end))
     }
 
     /// Records a token; returns `false` if its source range goes back.
@@ -210,17 +212,17 @@ impl Watch {
 fn mend(sources: &mut [Source], text: &str) {
     let mut following: Option<(Range<usize>, usize)> = None;
     for source in sources.iter_mut().rev() {
-        let told = source.range.clone();
+        let reported = source.range.clone();
         let end = match &following {
-            Some((range, end)) if *range == told => *end,
+            Some((range, end)) if *range == reported => *end,
             Some((range, _)) => range.start,
             None => text.len(),
         };
-        let gap = text.get(told.end..end).unwrap_or_default();
-        if told.end < end && !gap.contains(char::is_whitespace) {
+        let gap = text.get(reported.end..end).unwrap_or_default();
+        if reported.end < end && !gap.contains(char::is_whitespace) {
             source.range.end = end;
         }
-        following = Some((told, source.range.end));
+        following = Some((reported, source.range.end));
     }
 }
 

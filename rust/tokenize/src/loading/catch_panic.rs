@@ -41,13 +41,13 @@ pub fn contain<T>(call: impl FnOnce() -> T) -> Result<T, String> {
 
 /// The start of a panic's message.
 fn message(panic: &(dyn Any + Send)) -> String {
-    let said = panic
+    let text = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
-    let said = said.chars().map(|it| if it.is_control() { ' ' } else { it });
-    said.take(SHOWN).collect()
+    let text = text.chars().map(|it| if it.is_control() { ' ' } else { it });
+    text.take(SHOWN).collect()
 }
 
 #[cfg(test)]

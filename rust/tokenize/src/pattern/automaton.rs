@@ -35,7 +35,7 @@ pub(crate) struct Automaton {
     /// True if a search can read on without limit after its last match, or without any match.
     wanders: bool,
     /// For each byte, true if a match can begin with it.
-    begins: Box<[bool; 256]>,
+    first: Box<[bool; 256]>,
     /// The only byte that a match can begin with, if there is one.
     only: Option<u8>,
     /// For each byte, true if it can be next in a match that begins with an ASCII character.
@@ -94,7 +94,7 @@ impl Automaton {
             },
             total: false,
             wanders: false,
-            begins: Box::new([true; 256]),
+            first: Box::new([true; 256]),
             only: None,
             second: Box::new([true; 256]),
             pair: None,
@@ -104,12 +104,12 @@ impl Automaton {
         for byte in 0..128 {
             let letter = automaton.ascii[byte];
             let leads = |start: &u16| automaton.entry(*start, letter) != number(DEAD);
-            automaton.begins[byte] = automaton.starts.iter().any(leads);
+            automaton.first[byte] = automaton.starts.iter().any(leads);
         }
-        let begins_wide =
+        let first_wide =
             automaton.leads_wide(&automaton.starts.iter().copied().collect(), &alphabet);
-        automaton.begins[128..].fill(begins_wide);
-        let mut beginning = (0..=u8::MAX).filter(|byte| automaton.begins[usize::from(*byte)]);
+        automaton.first[128..].fill(first_wide);
+        let mut beginning = (0..=u8::MAX).filter(|byte| automaton.first[usize::from(*byte)]);
         automaton.only = beginning.next().filter(|_| beginning.next().is_none());
         let starts = automaton.starts.iter();
         let firsts: BTreeSet<u16> = starts
@@ -176,17 +176,17 @@ impl Automaton {
             next(state).for_each(|to| before[to].push(state));
         }
         let mut done: Vec<usize> = (0..count).filter(|state| left[*state] == 0).collect();
-        let mut gone = done.len();
+        let mut removed = done.len();
         while let Some(state) = done.pop() {
             for from in &before[state] {
                 left[*from] -= 1;
                 if left[*from] == 0 {
-                    gone += 1;
+                    removed += 1;
                     done.push(*from);
                 }
             }
         }
-        gone < count
+        removed < count
     }
 
     /// True if a character outside ASCII leads on from one of `states`.
@@ -343,7 +343,7 @@ impl Automaton {
                 start += memchr::memchr(byte, &text[start..])?;
             }
             let second = || text.get(start + 1).is_none_or(|byte| self.second[usize::from(*byte)]);
-            if !self.begins[usize::from(text[start])] || text[start].is_ascii() && !second() {
+            if !self.first[usize::from(text[start])] || text[start].is_ascii() && !second() {
                 start += 1;
                 continue;
             }

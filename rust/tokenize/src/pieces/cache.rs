@@ -47,7 +47,7 @@ impl Tables {
             (of_size(bytes, most)?, Some(Arc::clone(&self.newest)))
         } else {
             let table = of_size(most.min(bytes * GROWTH), most)?;
-            table.put_all(&self.newest);
+            table.insert_all(&self.newest);
             (table, None)
         };
         Ok(Self { newest: Arc::new(newest), older, version: self.version + 1 })
@@ -192,14 +192,14 @@ impl PieceCache {
     #[inline]
     fn get_older(&mut self, key: PieceKey) -> Option<FoundIds> {
         let found = self.tables.older.as_ref()?.get(key)?;
-        self.tables.newest.put(key, found.entry(key));
+        self.tables.newest.insert(key, found.entry(key));
         self.stored += 1;
         Some(found)
     }
 
     /// Stores the ids of a piece, or that they are too many.
     pub(crate) fn insert(&mut self, key: PieceKey, ids: &[u32]) {
-        self.tables.newest.put(key, entry(key, ids));
+        self.tables.newest.insert(key, entry(key, ids));
         self.stored += 1;
     }
 }

@@ -94,13 +94,13 @@ pub(super) struct Table {
     /// The number of pieces with which the table is full.
     limit: usize,
     /// The number of pieces that were to be stored, as far as the threads have told it.
-    stored: Apart,
+    stored: PaddedCounter,
 }
 
 /// A number that is written often, on a cache line of its own, apart from data that are only read.
 #[derive(Default)]
 #[repr(align(128))]
-struct Apart(AtomicUsize);
+struct PaddedCounter(AtomicUsize);
 
 impl Table {
     /// A table of at most `bytes`, but of one set at least. It is full when half of its entries are taken, or as many as
@@ -111,7 +111,7 @@ impl Table {
         let sets = (bytes / size_of::<SharedLine>()).clamp(1, 1 << 31);
         let limit = if is_last { (sets + sets / 2).max(FEWEST) } else { sets };
         let memory = LineMemory::new(sets)?.shared();
-        Ok(Self { memory, sets: sets as u64, limit, stored: Apart::default() })
+        Ok(Self { memory, sets: sets as u64, limit, stored: PaddedCounter::default() })
     }
 
     /// The size in bytes.
@@ -187,7 +187,7 @@ impl Table {
     }
 
     /// Stores an entry, unless its piece has one or finds no free one.
-    pub(super) fn put(&self, key: PieceKey, entry: Entry) {
+    pub(super) fn insert(&self, key: PieceKey, entry: Entry) {
         let [low, high, first, second] = entry;
         for place in std::iter::once(self.place(key)).chain(self.other_places(key)) {
             for known in self.memory.lines()[place as usize].as_chunks::<ENTRY>().0 {
@@ -218,7 +218,7 @@ impl Table {
     }
 
     /// Stores the entries of another table.
-    pub(super) fn put_all(&self, other: &Self) {
+    pub(super) fn insert_all(&self, other: &Self) {
         let entries = other.memory.lines().as_flattened().as_chunks::<ENTRY>().0.iter();
         let keyed = entries.filter_map(|[low, high, first, second]| {
             let high = high.load(Ordering::Acquire);
@@ -233,7 +233,7 @@ impl Table {
             if let Some((next, _)) = ahead.next() {
                 self.prefetch(self.place(next));
             }
-            self.put(key, entry);
+            self.insert(key, entry);
             stored += 1;
         }
         self.count(stored);
@@ -281,7 +281,7 @@ mod tests {
         let mut count = 0;
         while !table.is_full() {
             let (key, ids) = piece(count);
-            table.put(key, entry(key, &ids));
+            table.insert(key, entry(key, &ids));
             table.count(1);
             count += 1;
         }
@@ -301,7 +301,7 @@ mod tests {
                     for at in 0..count {
                         let (key, ids) = piece(at * step % count);
                         let Some(found) = table.get(key) else {
-                            table.put(key, entry(key, &ids));
+                            table.insert(key, entry(key, &ids));
                             continue;
                         };
                         assert_eq!(found.is_whole(), ids.len() <= MOST, "{at} {step}");

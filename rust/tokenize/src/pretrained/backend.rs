@@ -354,8 +354,8 @@ impl Backend {
     /// Replaces the pattern of an affected Mistral tokenizer that asks for it and was saved before
     /// transformers 5.
     fn fix_mistral_regex(&mut self, folder: &Folder<'_>, settings: &Settings) -> Result<()> {
-        let asked = settings.optional_flag("fix_mistral_regex")? == Some(true);
-        if !asked || self.engine.get_vocab_size(true) <= MISTRAL_REGEX_VOCAB {
+        let is_requested = settings.optional_flag("fix_mistral_regex")? == Some(true);
+        if !is_requested || self.engine.get_vocab_size(true) <= MISTRAL_REGEX_VOCAB {
             return Ok(());
         }
         let (Some(current), Some(config)) =

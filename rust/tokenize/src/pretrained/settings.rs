@@ -256,8 +256,8 @@ impl Settings {
 
     /// A count, or a default if it is missing.
     pub(super) fn count_or(&self, name: &str, default: u64) -> Result<u64> {
-        let given = self.values.get(name).map(Value::as_u64);
-        given.unwrap_or(Some(default)).ok_or_else(|| self.malformed(name, "must be a count"))
+        let count = self.values.get(name).map(Value::as_u64);
+        count.unwrap_or(Some(default)).ok_or_else(|| self.malformed(name, "must be a count"))
     }
 
     /// A list of tokens; `None` if it is null or missing.

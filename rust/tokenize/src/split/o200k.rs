@@ -24,18 +24,18 @@ impl O200k {
     /// class follows.
     #[inline]
     fn lower_word(text: Stretch<'_>, start: usize) -> Option<usize> {
-        let (mut at, mut given_back) = (start, None);
+        let (mut at, mut last_end) = (start, None);
         loop {
             let (found, length) = text.peek(at);
             if found & UPPERLIKE == 0 {
                 if found & LOWERLIKE != 0 {
                     return Some(text.run(at + length, LOWERLIKE));
                 }
-                return given_back;
+                return last_end;
             }
             at += length;
             if found & LOWERLIKE != 0 {
-                given_back = Some(at);
+                last_end = Some(at);
             }
         }
     }

@@ -295,15 +295,16 @@ fn compile_engine(
     if engine.get_encode_special_tokens() {
         return Err("split_special_tokens".to_owned());
     }
-    let said = |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
-    let added = said(serde_json::to_value(engine.get_added_vocabulary()))?;
+    let describe_error =
+        |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
+    let added = describe_error(serde_json::to_value(engine.get_added_vocabulary()))?;
     let added: Vec<AddedToken> = Vec::deserialize(&added).map_err(|error| error.to_string())?;
     let names = Names::new(model, &added, engine.get_decoder().cloned())
         .ok_or("added_tokens with ids out of place")?;
     let compiled = recognise(&Description {
-        normalizer: &said(serde_json::to_value(engine.get_normalizer()))?,
-        pre_tokenizer: &said(serde_json::to_value(engine.get_pre_tokenizer()))?,
-        post_processor: &said(serde_json::to_value(engine.get_post_processor()))?,
+        normalizer: &describe_error(serde_json::to_value(engine.get_normalizer()))?,
+        pre_tokenizer: &describe_error(serde_json::to_value(engine.get_pre_tokenizer()))?,
+        post_processor: &describe_error(serde_json::to_value(engine.get_post_processor()))?,
         added_tokens: &added,
         model,
     })?;

@@ -28,11 +28,12 @@ impl Changes {
         let mut become_text = HashMap::new();
         let scalars: Vec<char> = (0..=0x10_FFFF).filter_map(char::from_u32).collect();
         for together in scalars.chunks(ASKED_TOGETHER) {
-            let asked: Vec<char> = together.iter().copied().filter(|c| *c != BETWEEN).collect();
-            let text: String = asked.iter().flat_map(|c| [*c, BETWEEN]).collect();
+            let characters: Vec<char> =
+                together.iter().copied().filter(|c| *c != BETWEEN).collect();
+            let text: String = characters.iter().flat_map(|c| [*c, BETWEEN]).collect();
             let mut text = NormalizedString::from(text);
             normalizer.normalize(&mut text).expect("rewriting characters has no way to fail");
-            for (c, becomes) in asked.iter().zip(text.get().split(BETWEEN)) {
+            for (c, becomes) in characters.iter().zip(text.get().split(BETWEEN)) {
                 let mut buffer = [0; 4];
                 if becomes != c.encode_utf8(&mut buffer) {
                     bytes[*c as usize] = 1;

@@ -3,8 +3,8 @@
 //! ```text
 //! counts    bytes of the note, number of documents
 //! note      JSON: the hash of the block's records, and its part of the ledger
-//! ends      where each document's record ends, in words from the first
-//! records   the documents
+//! ends      where each document ends, in words from the first
+//! documents
 //! ```
 //!
 //! All numbers are little-endian; all parts are of whole 32-bit words. The whole is the payload of a [frame](crate::util::disk::frames), whose
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use serde::{Deserialize, Serialize};
 
-use crate::document::{ColumnName, Documents, Pass, RECORD_HEAD};
+use crate::document::{ColumnName, DOCUMENT_HEAD, Documents, Pass};
 use crate::report::ledger::Ledger;
 use crate::util::disk::frames;
 use crate::util::disk::frames::HEADER;
@@ -45,7 +45,7 @@ struct EntryMetadata<'a> {
     /// The file, for messages about documents where the block is not at hand.
     path: Cow<'a, str>,
     columns: Vec<Cow<'a, str>>,
-    /// The words of a record before its columns. Records of an earlier version had fewer.
+    /// The words of a document before its columns. An earlier version had fewer.
     head: usize,
     /// The number of earlier reads of the block's source.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -59,9 +59,9 @@ struct EntryMetadata<'a> {
 pub(super) struct EncodedEntry {
     pub(super) header: [u8; HEADER],
     pub(super) payload: Buffer,
-    /// The offset of the first record, in bytes from the header's first.
-    pub(super) records: usize,
-    /// The end of each record, in words from there.
+    /// The offset of the first document, in bytes from the header's first.
+    pub(super) first: usize,
+    /// The end of each document, in words from there.
     pub(super) ends: Vec<u32>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn write(
 ) -> EncodedEntry {
     let note = EntryMetadata {
         path: documents.path().to_string_lossy(),
-        head: RECORD_HEAD,
+        head: DOCUMENT_HEAD,
         columns: documents.names().into_iter().map(|name| Cow::Borrowed(name.0)).collect(),
         repetition: documents.pass().repetition,
         fingerprint: Cow::Borrowed(fingerprint),
@@ -87,25 +87,25 @@ pub(super) fn write(
     payload.extend(words(&note));
     let before_ends = payload.len();
     payload.resize(before_ends + documents.len(), 0);
-    let before_records = payload.len();
+    let before_documents = payload.len();
     payload.reserve(documents.words());
     let mut ends = Vec::with_capacity(documents.len());
     for index in 0..documents.len() {
         documents.write_words(index, &mut payload);
-        ends.push(small(payload.len() - before_records));
+        ends.push(small(payload.len() - before_documents));
     }
-    payload[before_ends..before_records].copy_from_slice(&ends);
+    payload[before_ends..before_documents].copy_from_slice(&ends);
     let payload = bytes(payload);
 
     let header = frames::header(number, &payload);
-    EncodedEntry { header, payload, records: HEADER + WORD * before_records, ends }
+    EncodedEntry { header, payload, first: HEADER + WORD * before_documents, ends }
 }
 
 impl LogEntry {
     /// Reads the payload of a frame; nothing where it is no entry. `path` is the file its block is of, where
     /// that is at hand.
     ///
-    /// Returns where its first record begins, and where each ends.
+    /// Returns where its first document begins, and where each ends.
     pub(super) fn read(
         payload: &[u8],
         path: Option<&Arc<Path>>,
@@ -114,17 +114,17 @@ impl LogEntry {
         let &[note, count] = words(counts).first_chunk()?;
         let (note, rest) = rest.split_at_checked(note as usize)?;
         let note: EntryMetadata = serde_json::from_slice(note).ok()?;
-        if note.head != RECORD_HEAD {
+        if note.head != DOCUMENT_HEAD {
             return None;
         }
-        let (ends, records) = rest.split_at_checked(WORD.checked_mul(count as usize)?)?;
+        let (ends, encoded) = rest.split_at_checked(WORD.checked_mul(count as usize)?)?;
         let ends = words(ends);
         let path = path.map_or_else(|| Arc::from(Path::new(&*note.path)), Arc::clone);
         let columns = note.columns.iter().map(|name| ColumnName::known(name));
         let pass = Pass { repetition: note.repetition, ..Pass::default() };
         let mut documents =
             Documents::new(path, &columns.collect::<Option<Vec<_>>>()?).of_pass(pass);
-        let all = words(records);
+        let all = words(encoded);
         let mut start = 0;
         for &end in &ends {
             documents.push_words(all.get(start..end as usize)?)?;
@@ -132,7 +132,7 @@ impl LogEntry {
         }
         let (fingerprint, ledger) = (note.fingerprint.into_owned(), note.ledger.into_owned());
         let entry = Self { fingerprint, documents, ledger };
-        Some((entry, payload.len() - records.len(), ends))
+        Some((entry, payload.len() - encoded.len(), ends))
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 
 use super::entry::WORD;
 use super::{Log, LoggedBlock, Spilled, Store};
-use crate::document::{Document, Documents, INPUTS, RecordHead};
+use crate::document::{Document, DocumentHead, Documents, INPUTS};
 use crate::error::{Error, Origin, Result};
 use crate::util::control::Control;
 use crate::util::threads;
@@ -16,10 +16,10 @@ use crate::util::threads;
 /// The place of a piece that was read back: its index, the number of its `Documents`, and its index in them.
 type PiecePosition = (usize, usize, usize);
 
-/// Bytes between two records that are read over rather than left out: a disk gives them in the time of asking again.
+/// Bytes between two parts that are read over rather than left out: a disk gives them in the time of asking again.
 const GAP: u64 = 32 << 10;
 
-/// Bytes that are read at once, if no record has more.
+/// Bytes that are read at once, if no document has more.
 const MOST: u64 = 4 << 20;
 
 /// Tokens of the documents that are loaded together, unless one document has more. About as many as a block has, so that the
@@ -27,10 +27,10 @@ const MOST: u64 = 4 << 20;
 /// freed memory stays with the process.
 const PART: u64 = 1 << 16;
 
-/// Bytes of a record that is read in parts, as they are wanted: one that was cut into many pieces is wanted many times.
+/// Bytes of a document that is read in parts, as they are wanted: one that was cut into many pieces is wanted many times.
 const LARGE: u64 = 1 << 20;
 
-/// Runs of records that the system is told of before they are read: a disk that knows of many requests gives three times
+/// Runs of parts that the system is told of before they are read: a disk that knows of many requests gives three times
 /// as much as with one at a time.
 const AHEAD: usize = 128;
 
@@ -54,7 +54,7 @@ pub struct Loaded {
     places: Vec<(usize, usize)>,
 }
 
-/// A part to be read, and the place of its record in the file.
+/// A part to be read, and the place of its document in the file.
 #[derive(Clone, Copy)]
 struct WantedPart {
     offset: u64,
@@ -64,14 +64,14 @@ struct WantedPart {
     index: usize,
 }
 
-/// A run: records that are read at once, and their bytes in the file.
+/// A run: parts that are read at once, and their bytes in the file.
 struct ReadRun<'a> {
-    records: &'a [WantedPart],
+    parts: &'a [WantedPart],
     bytes: Range<u64>,
 }
 
 impl<'a> ReadRun<'a> {
-    /// The first records of `wanted`, as many as lie near each other, and the rest.
+    /// The first parts of `wanted`, as many as lie near each other, and the rest.
     fn split_off(wanted: &'a [WantedPart]) -> Option<(Self, &'a [WantedPart])> {
         let first = wanted.first()?;
         let mut end = first.offset + first.bytes;
@@ -83,13 +83,13 @@ impl<'a> ReadRun<'a> {
             end = end.max(next.offset + next.bytes);
             count += 1;
         }
-        let (records, rest) = wanted.split_at(count);
-        Some((Self { records, bytes: first.offset..end }, rest))
+        let (parts, rest) = wanted.split_at(count);
+        Some((Self { parts, bytes: first.offset..end }, rest))
     }
 
-    /// True if the first record is so large that only wanted records are read.
+    /// True if the first document is so large that only wanted parts are read.
     fn is_large(&self) -> bool {
-        self.records[0].bytes > LARGE
+        self.parts[0].bytes > LARGE
     }
 
     /// Tells the system that it will be read.
@@ -100,7 +100,7 @@ impl<'a> ReadRun<'a> {
     }
 }
 
-/// The runs of records that are sorted by their places.
+/// The runs of parts that are sorted by their places.
 fn runs(mut wanted: &[WantedPart]) -> impl Iterator<Item = ReadRun<'_>> {
     std::iter::from_fn(move || {
         let (run, rest) = ReadRun::split_off(wanted)?;
@@ -183,11 +183,11 @@ impl Store {
         self.segments[segment].place.as_ref().expect("a place in the log")
     }
 
-    /// The part of a record before its runs of trained tokens.
-    fn head(&self, log: &Log, wanted: &WantedPart) -> Result<RecordHead> {
+    /// The part of a document before its runs of trained tokens.
+    fn head(&self, log: &Log, wanted: &WantedPart) -> Result<DocumentHead> {
         let columns = self.place(wanted.segment).names.len();
-        let words = log.words(wanted.offset, RecordHead::words(columns))?;
-        RecordHead::read(&words, columns).ok_or_else(|| damaged(log))
+        let words = log.words(wanted.offset, DocumentHead::words(columns))?;
+        DocumentHead::read(&words, columns).ok_or_else(|| damaged(log))
     }
 
     fn wanted(&self, log: &Log, document: u64, index: usize) -> WantedPart {
@@ -237,7 +237,7 @@ impl Store {
             } else {
                 log.words(offset, words_in(end - offset))?
             };
-            for one in run.records {
+            for one in run.parts {
                 let stretch = stretches[one.index];
                 let LoggedBlock { path, names, .. } = self.place(one.segment);
                 let columns = if whole { &names[..] } else { &[INPUTS] };
@@ -251,25 +251,25 @@ impl Store {
                 let documents = &mut read[at];
                 let (start, length) = (stretch.start as usize, stretch.length as usize);
                 let pushed = if whole {
-                    let record = if run.is_large() {
+                    let document = if run.is_large() {
                         Cow::Owned(log.words(one.offset, words_in(one.bytes))?)
                     } else {
                         Cow::Borrowed(
                             &words[words_in(one.offset - offset)..][..words_in(one.bytes)],
                         )
                     };
-                    documents.push_words(&record)
+                    documents.push_words(&document)
                 } else if run.is_large() {
                     let head = self.head(log, one)?;
-                    let record = log.words(one.offset, head.before_ids())?;
+                    let document = log.words(one.offset, head.before_ids())?;
                     let ids = one.offset + (WORD * (head.before_ids() + start)) as u64;
-                    documents.push_stretch(&head, &record, &log.words(ids, length)?, start)
+                    documents.push_stretch(&head, &document, &log.words(ids, length)?, start)
                 } else {
                     let from = words_in(one.offset - offset);
-                    let record = &words[from..from + words_in(one.bytes)];
-                    RecordHead::read(record, names.len()).and_then(|head| {
-                        let ids = record.get(head.before_ids() + start..)?.get(..length)?;
-                        documents.push_stretch(&head, record, ids, start)
+                    let document = &words[from..from + words_in(one.bytes)];
+                    DocumentHead::read(document, names.len()).and_then(|head| {
+                        let ids = document.get(head.before_ids() + start..)?.get(..length)?;
+                        documents.push_stretch(&head, document, ids, start)
                     })
                 };
                 pushed.ok_or_else(|| damaged(log))?;

@@ -27,9 +27,9 @@ pub struct LoggedBlock {
     /// The columns of the documents. All blocks with the same ones share their memory.
     pub(super) names: Arc<[ColumnName]>,
     number: u64,
-    /// The first record, in bytes from the place of the entry.
-    records: u64,
-    /// The end of each record, in words from the first.
+    /// The first document, in bytes from the place of the entry.
+    first: u64,
+    /// The end of each document, in words from the first.
     pub(super) ends: Vec<u32>,
 }
 
@@ -120,7 +120,7 @@ impl Log {
         tail.next = self.behind_found(first);
     }
 
-    /// The place of the first record of a block.
+    /// The place of the first document of a block.
     ///
     /// # Panics
     ///
@@ -128,7 +128,7 @@ impl Log {
     pub(super) fn offset(&self, block: &LoggedBlock) -> u64 {
         let tail = self.tail();
         let start = tail.starts.get(&block.number).expect("blocks are used in their order");
-        start + block.records
+        start + block.first
     }
 
     /// The first number from `number` on that was not there when the file was opened.
@@ -163,11 +163,11 @@ impl Log {
         ledger: &Ledger,
     ) -> Result<LoggedBlock> {
         let mut entry = entry::write(number, fingerprint, documents, ledger);
-        let (path, records) = (Arc::clone(documents.path()), entry.records as u64);
+        let (path, first) = (Arc::clone(documents.path()), entry.first as u64);
         let ends = std::mem::take(&mut entry.ends);
         let mut tail = self.tail();
         let names = tail.share(&documents.names());
-        let place = LoggedBlock { path, names, number, records, ends };
+        let place = LoggedBlock { path, names, number, first, ends };
         tail.early.insert(number, FinishedEntry { number, entry });
         let ready = self.take_ready(&mut tail, number);
         self.write(tail, ready)?;
@@ -236,13 +236,13 @@ impl Log {
         let Some(frame) = self.found.get(&number) else { return Ok(None) };
         let payload = frame.payload(&self.file).map_err(Error::io(&self.path))?;
         let entry = payload.and_then(|payload| LogEntry::read(&payload, path));
-        let Some((entry, records, ends)) = entry else { return Ok(None) };
-        let (path, records) = (Arc::clone(entry.documents.path()), records as u64);
+        let Some((entry, first, ends)) = entry else { return Ok(None) };
+        let (path, first) = (Arc::clone(entry.documents.path()), first as u64);
         let mut tail = self.tail();
         tail.starts.insert(number, frame.start);
         let names = tail.share(&entry.documents.names());
         drop(tail);
-        let place = LoggedBlock { path, names, number, records, ends };
+        let place = LoggedBlock { path, names, number, first, ends };
         Ok(Some((entry, place)))
     }
 
@@ -268,7 +268,7 @@ impl Log {
         read_ahead::announce(&self.file, bytes);
     }
 
-    /// Asks the system to read the records that were written since the last call, in order, as far as there is room for
+    /// Asks the system to read the documents that were written since the last call, in order, as far as there is room for
     /// them beside `others` bytes.
     pub(super) fn bring(&self, others: u64, control: &Control) -> Result<()> {
         let mut tail = self.tail();

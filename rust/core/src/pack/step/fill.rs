@@ -93,9 +93,9 @@ fn fill_place(
     // The least that a micro-batch with the longest costs, if it is as full as the others: beside it lie short ones.
     let largest = parts.iter().max_by_key(|it| it.sequences.len())?;
     let short = f64::from(sizes.length(largest.sequences[largest.sequences.len() * 3 / 4]));
-    let beside = (mean_size - sizes.size(*longest) as f64).max(0.0);
+    let short_size = (mean_size - sizes.size(*longest) as f64).max(0.0);
     let Cost { linear, quadratic } = options.cost;
-    let full = sizes.cost(*longest) + beside * (quadratic * short + linear);
+    let full = sizes.cost(*longest) + short_size * (quadratic * short + linear);
     if full <= mean_cost {
         return None;
     }

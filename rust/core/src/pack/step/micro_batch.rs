@@ -81,7 +81,7 @@ impl MicroBatch {
 /// A sequence of one micro-batch that goes to another, and the one that comes back, if one does, by their places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
-    pub(super) given: usize,
+    pub(super) sent: usize,
     pub(super) taken: Option<usize>,
 }
 
@@ -108,10 +108,10 @@ impl Exchange {
                 found = Some(exchange);
             }
         };
-        for (given, &gives) in from.members.iter().enumerate() {
+        for (sent, &gives) in from.members.iter().enumerate() {
             let (size, cost) = (sizes.size(gives), sizes.cost(gives));
             if takes_more && size <= free {
-                weigh(cost, Self { given, taken: None });
+                weigh(cost, Self { sent, taken: None });
             }
             // The sequences given back are no longer than those taken, so `from` has room for them; and not much shorter, so `to`
             // has.
@@ -123,7 +123,7 @@ impl Exchange {
                 &cheaper[..cheaper.partition_point(|&(length, _)| sizes.cost_of(length) < cost)];
             let at = cheaper.partition_point(|&(length, _)| sizes.cost_of(length) < cost - wanted);
             for &(length, taken) in &cheaper[at.saturating_sub(1)..cheaper.len().min(at + 1)] {
-                weigh(cost - sizes.cost_of(length), Self { given, taken: Some(taken) });
+                weigh(cost - sizes.cost_of(length), Self { sent, taken: Some(taken) });
             }
         }
         found
@@ -137,8 +137,8 @@ impl Exchange {
         sizes: SequenceSizes<'_>,
     ) {
         match self.taken {
-            Some(taken) => std::mem::swap(&mut from.members[self.given], &mut to.members[taken]),
-            None => to.members.push(from.members.swap_remove(self.given)),
+            Some(taken) => std::mem::swap(&mut from.members[self.sent], &mut to.members[taken]),
+            None => to.members.push(from.members.swap_remove(self.sent)),
         }
         from.recount(sizes);
         to.recount(sizes);

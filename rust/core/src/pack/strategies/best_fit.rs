@@ -75,7 +75,7 @@ fn assign(
                     if rows + partial < alike.rows {
                         let first = alike.first + rows + partial;
                         let rows = alike.rows - rows - partial;
-                        spaces.put_back(space, EqualRows { first, rows, ..alike });
+                        spaces.restore(space, EqualRows { first, rows, ..alike });
                     }
                 }
             }

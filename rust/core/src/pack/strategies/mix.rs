@@ -75,8 +75,8 @@ impl RowLengths {
 
     fn of(patterns: &Patterns, pieces: usize, control: &Control) -> Result<Self> {
         let mut shapes = Self::with_capacity(pieces);
-        for (made, row) in patterns.rows().enumerate() {
-            if made.is_multiple_of(TICK) {
+        for (number, row) in patterns.rows().enumerate() {
+            if number.is_multiple_of(TICK) {
                 control.tick()?;
             }
             shapes.lengths.extend(row);

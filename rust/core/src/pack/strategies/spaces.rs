@@ -21,7 +21,7 @@ pub(crate) trait Spaces {
     fn pop(&mut self, space: u32) -> Option<EqualRows>;
 
     /// Returns the unused part of the popped rows to the front of their queue.
-    fn put_back(&mut self, space: u32, rows: EqualRows);
+    fn restore(&mut self, space: u32, rows: EqualRows);
 
     /// Appends `rows` to the queue of rows with room for `space` tokens.
     fn push(&mut self, space: u32, rows: EqualRows);
@@ -90,7 +90,7 @@ impl Spaces for SpaceTable {
         Some(entry.rows)
     }
 
-    fn put_back(&mut self, space: u32, rows: EqualRows) {
+    fn restore(&mut self, space: u32, rows: EqualRows) {
         let first = self.queues[space as usize].first;
         let at = self.entry(rows, first);
         let queue = &mut self.queues[space as usize];
@@ -104,7 +104,7 @@ impl Spaces for SpaceTable {
     fn push(&mut self, space: u32, rows: EqualRows) {
         let RowQueue { first, last } = self.queues[space as usize];
         if first == NO_ENTRY {
-            return self.put_back(space, rows);
+            return self.restore(space, rows);
         }
         let before = &mut self.entries[last as usize].rows;
         if before.first + before.rows == rows.first && before.documents == rows.documents {
@@ -135,7 +135,7 @@ impl Spaces for SpaceTree {
         rows
     }
 
-    fn put_back(&mut self, space: u32, rows: EqualRows) {
+    fn restore(&mut self, space: u32, rows: EqualRows) {
         self.0.entry(space).or_default().push_front(rows);
     }
 

@@ -26,26 +26,27 @@ const RETURNED: [RowColumn; 4] =
 
 /// The documents that a function makes of `documents`. An error names a document by the place that `numbered` makes of
 /// its own.
-pub(in crate::pipeline) fn made(
+pub(in crate::pipeline) fn convert_documents(
     function: &DocumentFunction,
     documents: &Documents,
     numbered: impl Fn(Origin) -> Result<Origin>,
 ) -> Result<Documents> {
     let names = [INPUTS, MADE_LABELS, MADE_TYPES];
-    let mut made = Documents::new(Arc::clone(documents.path()), &names).of_pass(documents.pass());
+    let mut converted =
+        Documents::new(Arc::clone(documents.path()), &names).of_pass(documents.pass());
     if documents.is_empty() {
-        return Ok(made);
+        return Ok(converted);
     }
     let returned = function(as_batch(documents))?;
     let columns = Returned::of(&returned, documents.len())?;
     for (at, document) in documents.iter().enumerate() {
-        let put = columns.document(at).map(|tokens| tokens.push(document, &mut made));
-        if let Err(fault) = put {
+        let pushed = columns.document(at).map(|tokens| tokens.push(document, &mut converted));
+        if let Err(fault) = pushed {
             let origin = numbered(document.origin())?;
             return Err(Error::option(OPTION, format!("{fault} for the document of {origin}")));
         }
     }
-    Ok(made)
+    Ok(converted)
 }
 
 /// Documents as a record batch: the argument of the function.
@@ -117,7 +118,7 @@ impl Returned {
     }
 
     /// The tokens of a document, or the fault in them.
-    fn document(&self, at: usize) -> std::result::Result<MadeTokens, String> {
+    fn document(&self, at: usize) -> std::result::Result<ReturnedTokens, String> {
         let ids = values::<Int32Type>(&self.ids, at);
         if ids.is_empty() {
             return Err("returned no token".to_owned());
@@ -154,36 +155,36 @@ impl Returned {
             return refuse(RowColumn::TokenTypeIds, found, "numbers from 0");
         }
         let is_weight = |weight: f32| weight.is_finite() && weight >= 0.0;
-        let mut given = weights.iter().flat_map(|weights| weights.values().iter());
-        if let Some(weight) = given.find(|&&weight| !is_weight(weight)) {
+        let mut all_weights = weights.iter().flat_map(|weights| weights.values().iter());
+        if let Some(weight) = all_weights.find(|&&weight| !is_weight(weight)) {
             return refuse(RowColumn::LossWeights, weight, "finite numbers from 0");
         }
-        Ok(MadeTokens { ids, labels, weights, types })
+        Ok(ReturnedTokens { ids, labels, weights, types })
     }
 }
 
 /// The tokens of a document that the function returned.
-struct MadeTokens {
+struct ReturnedTokens {
     ids: PrimitiveArray<Int32Type>,
     labels: PrimitiveArray<Int32Type>,
     weights: Option<PrimitiveArray<Float32Type>>,
     types: Option<PrimitiveArray<Int32Type>>,
 }
 
-impl MadeTokens {
+impl ReturnedTokens {
     /// Appends them in place of `document`.
-    fn push(&self, document: Document<'_>, made: &mut Documents) {
+    fn push(&self, document: Document<'_>, documents: &mut Documents) {
         let bits = |numbers: &PrimitiveArray<Int32Type>| -> Vec<u32> {
             numbers.values().iter().map(|number| number.cast_unsigned()).collect()
         };
         let types = self.types.as_ref().map_or_else(Vec::new, bits);
         let columns = [&bits(&self.ids)[..], &bits(&self.labels), &types];
-        let number = made.len();
-        made.push(&columns, self.runs(), document.origin().line);
-        made.mark_turn(document.turn());
-        made.mark_content(number, document.content());
+        let number = documents.len();
+        documents.push(&columns, self.runs(), document.origin().line);
+        documents.mark_turn(document.turn());
+        documents.mark_content(number, document.content());
         if document.is_text() {
-            made.mark_text();
+            documents.mark_text();
         }
     }
 
@@ -216,8 +217,8 @@ fn lists_of<T: ArrowPrimitiveType>(
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     let fits = match found.data_type() {
         DataType::List(items) | DataType::LargeList(items) | DataType::FixedSizeList(items, _) => {
-            let given = items.data_type();
-            given.is_integer() || T::DATA_TYPE.is_floating() && given.is_numeric()
+            let item_type = items.data_type();
+            item_type.is_integer() || T::DATA_TYPE.is_floating() && item_type.is_numeric()
         }
         _ => false,
     };

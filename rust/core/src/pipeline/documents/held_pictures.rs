@@ -18,8 +18,8 @@ use crate::util::redaction::without_secrets;
 ///
 /// The fault of a record in which there is no such picture, or no such bytes.
 pub fn held_picture(raw: Raw<'_>, readings: &[String], number: usize) -> Result<Vec<u8>, Fault> {
-    let given = readings.iter().map(|reading| serde_json::from_str(reading));
-    let mut known = given
+    let parsed = readings.iter().map(|reading| serde_json::from_str(reading));
+    let mut known = parsed
         .collect::<Result<Vec<Reading>, _>>()
         .map_err(|error| fault(format!("the manifest has no options of reading: {error}")))?;
     known.push(Reading::default());

@@ -19,14 +19,14 @@ use crate::source::RawRecord;
 /// Takes one record through all stages to its documents.
 pub(super) fn take_record<'a>(
     raw: RawRecord<'_>,
-    asked: ReadOptions<'_, 'a>,
+    options: ReadOptions<'_, 'a>,
     (worker, maker, mut reference): WorkerParts<'_, 'a>,
     ending: &Ending,
     clock: &mut Clock,
     (documents, ledger): (&mut Documents, &mut Ledger),
 ) -> Result<Verification, RecordFailure<'a>> {
-    let made = worker.put(raw.raw, asked, clock)?;
-    let (texts, kind) = match made {
+    let record = worker.render_record(raw.raw, options, clock)?;
+    let (texts, kind) = match record {
         RenderedRecord::Text(rendered, kind) => (vec![rendered], kind),
         RenderedRecord::Texts(texts) => (texts, TextKind::Conversation),
         RenderedRecord::Tokens(tokens, trained) => {
@@ -35,15 +35,15 @@ pub(super) fn take_record<'a>(
         }
         RenderedRecord::Several(several) => {
             let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
-            let made = maker.make_several(&several, raw.line, documents, ledger);
+            let encoded = maker.make_several(&several, raw.line, documents, ledger);
             let checked = match reference {
-                Some(reference) if made.is_ok() && several.longest() <= LONGEST_COMPARED => {
+                Some(reference) if encoded.is_ok() && several.longest() <= LONGEST_COMPARED => {
                     Verification::of(maker.agree(&several.texts, reference))
                 }
                 _ => Verification::NotCompared,
             };
             clock.lap(Stage::Encode);
-            made?;
+            encoded?;
             let path = documents.path();
             let seen = RecordNotes {
                 unread: &several.unread,
@@ -61,9 +61,9 @@ pub(super) fn take_record<'a>(
         ConversationDocuments { documents: count as u64, ..ConversationDocuments::default() };
     for (number, rendered) in texts.into_iter().enumerate() {
         let before = ledger.read.tokens;
-        let made = maker.make(&rendered, kind, raw.line, documents, ledger);
+        let encoded = maker.make(&rendered, kind, raw.line, documents, ledger);
         if let Some(reference) = &mut reference
-            && made.is_ok()
+            && encoded.is_ok()
             && rendered.text.len() <= LONGEST_COMPARED
             && !matches!(checked, Verification::Differs)
         {
@@ -78,7 +78,7 @@ pub(super) fn take_record<'a>(
             split.turns = whole.turns;
             split.rewritten_turns = whole.rewritten_turns;
         }
-        if made.is_ok() {
+        if encoded.is_ok() {
             let seen = RecordNotes {
                 left_out: &rendered.left_out,
                 unread: &rendered.unread,
@@ -89,7 +89,7 @@ pub(super) fn take_record<'a>(
             ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
         }
         worker.give_back(rendered);
-        made?;
+        encoded?;
     }
     Ok(checked)
 }

@@ -52,7 +52,7 @@ pub(in crate::pipeline) fn chooser(kind: DocumentKind, pictures: bool) -> Choose
             columns.dedup();
             Some(columns)
         },
-        DocumentKind::Texts | DocumentKind::Made => {
+        DocumentKind::Texts | DocumentKind::Converted => {
             |reading, rows| columns_read(reading, rows, DocumentKind::Texts)
         }
         DocumentKind::Pairs => |reading, rows| columns_read(reading, rows, DocumentKind::Pairs),

@@ -90,8 +90,8 @@ impl<'a> SingleBlocks<'a> {
         if read + passed_over == 0 {
             return None;
         }
-        let said = if side.held_out == (read == 0) { "none" } else { "all" };
-        Some(format!("`validation` holds {said} of the records out that were read"))
+        let amount = if side.held_out == (read == 0) { "none" } else { "all" };
+        Some(format!("`validation` holds {amount} of the records out that were read"))
     }
 
     /// The function of one thread that makes documents from a block, each with the number of its record.
@@ -111,11 +111,11 @@ impl<'a> SingleBlocks<'a> {
                         .is_ok(),
             );
             let read = Stages::default();
-            let made =
+            let outcome =
                 work(&BlockTask { number: 0, block, shape, read, verify, wanted: Some(wanted) })?;
-            self.read.fetch_add(made.ledger.read.documents, Ordering::Relaxed);
-            self.passed_over.fetch_add(made.other_split, Ordering::Relaxed);
-            Ok(made)
+            self.read.fetch_add(outcome.ledger.read.documents, Ordering::Relaxed);
+            self.passed_over.fetch_add(outcome.other_split, Ordering::Relaxed);
+            Ok(outcome)
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, INPUTS, PICTURES, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::objective::document_columns;
-use crate::pipeline::documents::custom_objective::{DocumentFunction, made};
+use crate::pipeline::documents::custom_objective::{DocumentFunction, convert_documents};
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
 use crate::pipeline::documents::per_record::{Verification, ending, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
@@ -274,9 +274,9 @@ impl<'a> Intake<'a> {
         are_of_files: bool,
     ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
         let ending = ending(self.job);
-        let made =
+        let new_maker =
             |tokenizer| DocumentMaker::new(tokenizer, ending.clone()).stopped_by(self.control);
-        let mut maker = self.job.tokenizer.as_ref().map(made);
+        let mut maker = self.job.tokenizer.as_ref().map(new_maker);
         let mut worker = Worker::new(self.job);
         let mut reference =
             reference.map(|reference| DocumentMaker::new(reference, ending.clone()));
@@ -310,7 +310,7 @@ impl<'a> Intake<'a> {
                 return Ok(outcome);
             }
             outcome.ledger.filtered(block.left_out());
-            let asked = ReadOptions {
+            let options = ReadOptions {
                 renderer: &renderers[block.source],
                 reading: &sources[block.source].reading,
                 shape: shape.as_deref(),
@@ -323,8 +323,8 @@ impl<'a> Intake<'a> {
             };
             let records = block.records().enumerate().filter(|(at, _)| is_wanted(*at));
             let records = records.map(|(_, record)| record.raw);
-            let how = (asked.shape, asked.reading);
-            asked.renderer.prepare_pictures(records, how, asked.path)?;
+            let how = (options.shape, options.reading);
+            options.renderer.prepare_pictures(records, how, options.path)?;
             clock.lap(Stage::Render);
             for (at, record) in (0..).zip(block.records()) {
                 self.control.tick()?;
@@ -336,7 +336,7 @@ impl<'a> Intake<'a> {
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 let ways = (&mut worker, maker.as_mut(), oracle);
                 let filled = (&mut outcome.documents, &mut outcome.ledger);
-                let taken = take_record(record, asked, ways, &ending, &mut clock, filled);
+                let taken = take_record(record, options, ways, &ending, &mut clock, filled);
                 outcome.documents.mark_content(before, worker.content());
                 match taken {
                     Ok(Verification::NotCompared) => {}
@@ -419,9 +419,11 @@ impl<'a> Intake<'a> {
         match (failure, self.job.options.tokens.on_bad_record) {
             (RecordFailure::OtherSplit, _) => Ok(()),
             (RecordFailure::Run(error), _) => Err(error),
-            (RecordFailure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
+            (RecordFailure::NoTemplate(error), _) => {
+                Err(error.with_record(&origin, "a conversation"))
+            }
             (RecordFailure::NoTokenizer, _) => {
-                Err(Error::no_tokenizer().asked_by(&origin, "a text"))
+                Err(Error::no_tokenizer().with_record(&origin, "a text"))
             }
             (RecordFailure::Record(Fault { reason: Reason::Empty, message }), _) => {
                 outcome.ledger.read.add(0);
@@ -453,7 +455,7 @@ impl Outcome {
         numbered: impl Fn(Origin) -> Result<Origin>,
     ) -> Result<()> {
         let tokens = self.documents.tokens(INPUTS);
-        self.documents = made(function, &self.documents, numbered)?;
+        self.documents = convert_documents(function, &self.documents, numbered)?;
         let read = &mut self.ledger.read.tokens;
         *read = *read - tokens + self.documents.tokens(INPUTS);
         Ok(())

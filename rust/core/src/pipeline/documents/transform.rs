@@ -123,21 +123,21 @@ impl Transform {
         fields: &Fields,
         bytes: &mut Vec<u8>,
     ) -> Result<Vec<(usize, RecordChange)>> {
-        let of_as_many = |made: usize| {
-            (made == kept.len()).then_some(()).ok_or_else(|| {
+        let of_as_many = |count: usize| {
+            (count == kept.len()).then_some(()).ok_or_else(|| {
                 Error::option(
                     "map",
                     format!(
-                        "must return a row for each row that it is given, {} and not {made}; `filter` leaves rows out",
+                        "must return a row for each row that it is given, {} and not {count}; `filter` leaves rows out",
                         kept.len()
                     ),
                 )
             })
         };
         if let Some(map) = self.map_record.as_ref().filter(|_| !table.is_of_rows()) {
-            let made = map(kept.iter().map(|&row| table.json(row)).collect())?;
-            of_as_many(made.len())?;
-            let changes = kept.iter().zip(made).map(|(&row, made)| match made {
+            let returned = map(kept.iter().map(|&row| table.json(row)).collect())?;
+            of_as_many(returned.len())?;
+            let changes = kept.iter().zip(returned).map(|(&row, result)| match result {
                 Ok(json) => {
                     let start = bytes.len();
                     bytes.extend_from_slice(&json);
@@ -149,9 +149,9 @@ impl Transform {
         }
         let Some(map) = &self.map else { return Ok(Vec::new()) };
         let rows = table.rows()?;
-        let made = map(filter_record_batch(&rows, chosen)?)?;
-        of_as_many(made.num_rows())?;
-        let mapped = table.mapped(&rows, &made);
+        let returned = map(filter_record_batch(&rows, chosen)?)?;
+        of_as_many(returned.num_rows())?;
+        let mapped = table.mapped(&rows, &returned);
         let pictures = self.pictures.as_ref().map(|_| fields);
         let changes = kept.iter().enumerate().map(|(at, &row)| {
             let start = bytes.len();

@@ -92,19 +92,19 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads a record and renders it, and finds the fields that its document leaves out.
-    pub(in crate::pipeline) fn put(
+    pub(in crate::pipeline) fn render_record(
         &mut self,
         raw: Raw<'_>,
-        asked: ReadOptions<'_, 'a>,
+        options: ReadOptions<'_, 'a>,
         clock: &mut Clock,
     ) -> Result<RenderedRecord, RecordFailure<'a>> {
         self.may_leave_out = true;
         self.content = None;
-        let mut made = self.read_and_render(raw, asked, clock)?;
-        let Some(shape) = asked.shape.filter(|_| self.may_leave_out) else { return Ok(made) };
-        let takes = asked.renderer.takes();
-        let reads = |name: &str| asked.renderer.reads_variable(name);
-        match &mut made {
+        let mut output = self.read_and_render(raw, options, clock)?;
+        let Some(shape) = options.shape.filter(|_| self.may_leave_out) else { return Ok(output) };
+        let takes = options.renderer.takes();
+        let reads = |name: &str| options.renderer.reads_variable(name);
+        match &mut output {
             RenderedRecord::Text(Rendered { text, unread, .. }, _) => {
                 let holds = |words: &str| is_in(words, text);
                 unread.extend(record::left_out(raw, shape, takes, holds, reads));
@@ -122,13 +122,13 @@ impl<'a> Worker<'a> {
             }
             RenderedRecord::Tokens(..) => {}
         }
-        Ok(made)
+        Ok(output)
     }
 
     fn read_and_render(
         &mut self,
         raw: Raw<'_>,
-        asked: ReadOptions<'_, 'a>,
+        options: ReadOptions<'_, 'a>,
         clock: &mut Clock,
     ) -> Result<RenderedRecord, RecordFailure<'a>> {
         self.rendered.turn_ends.clear();
@@ -139,7 +139,7 @@ impl<'a> Worker<'a> {
         self.rendered.pictures.clear();
         self.rendered.notes = NoteSet::default();
         (self.rendered.turn, self.rendered.whole) = (0, None);
-        let ReadOptions { renderer, reading, shape, hashes, .. } = asked;
+        let ReadOptions { renderer, reading, shape, hashes, .. } = options;
         let facts = ReadFacts { hashes, ..ReadFacts::default() };
         facts.unread.set(true);
         let read_record = || {
@@ -150,11 +150,11 @@ impl<'a> Worker<'a> {
         if !renderer.kind().is_of_whole_texts() {
             let record = read_record();
             self.may_leave_out = facts.unread.get();
-            self.take_side(facts.content.get(), asked)?;
+            self.take_side(facts.content.get(), options)?;
             clock.lap(Stage::Parse);
-            let made = renderer.render_other(record?);
+            let output = renderer.render_other(record?);
             clock.lap(Stage::Render);
-            return made;
+            return output;
         }
         let read_fast = match (raw, shape) {
             (Raw::Row { batch, row }, Some(shape)) => {
@@ -182,7 +182,7 @@ impl<'a> Worker<'a> {
                 TextKind::Conversation => self.reader.content(),
                 TextKind::Text => record::of_text(&self.rendered.text),
             };
-            self.take_side(Some(content), asked)?;
+            self.take_side(Some(content), options)?;
         }
         clock.lap(Stage::Parse);
         self.may_leave_out = match read_fast {
@@ -199,18 +199,18 @@ impl<'a> Worker<'a> {
                 Ok(Record::Conversation(conversation)) => Some(conversation),
                 _ => None,
             };
-            let made = self.replay(renderer, conversation);
+            let output = self.replay(renderer, conversation);
             clock.lap(Stage::Render);
-            if let Some(made) = made {
-                return made;
+            if let Some(output) = output {
+                return output;
             }
         }
         let record = general();
         self.may_leave_out = facts.unread.get();
-        self.take_side(facts.content.get(), asked)?;
+        self.take_side(facts.content.get(), options)?;
         clock.lap(Stage::Parse);
         let record = record?;
-        let made = match &record {
+        let output = match &record {
             Record::Conversation(conversation)
                 if read_fast.is_none() && self.takes(conversation) =>
             {
@@ -218,16 +218,16 @@ impl<'a> Worker<'a> {
             }
             _ => None,
         };
-        let made = made.unwrap_or_else(|| match record {
+        let output = output.unwrap_or_else(|| match record {
             Record::Conversation(conversation) => {
-                let mut made = self.interpret(renderer, &conversation)?;
-                renderer.put_pictures(&mut made, &conversation, asked.path)?;
-                Ok(made)
+                let mut output = self.interpret(renderer, &conversation)?;
+                renderer.insert_pictures(&mut output, &conversation, options.path)?;
+                Ok(output)
             }
             other => renderer.render(other),
         });
         clock.lap(Stage::Render);
-        made
+        output
     }
 
     /// Keeps the hash of the content of a record; fails for a record of the other split. The split of a record
@@ -235,10 +235,10 @@ impl<'a> Worker<'a> {
     fn take_side(
         &mut self,
         content: Option<u64>,
-        asked: ReadOptions<'_, 'a>,
+        options: ReadOptions<'_, 'a>,
     ) -> Result<(), RecordFailure<'a>> {
         self.content = content;
-        let is_taken = asked.side.is_none_or(|side| side.takes(content));
+        let is_taken = options.side.is_none_or(|side| side.takes(content));
         if is_taken { Ok(()) } else { Err(RecordFailure::OtherSplit) }
     }
 
@@ -253,25 +253,25 @@ impl<'a> Worker<'a> {
         renderer: &Renderer<'a>,
         conversation: &Conversation,
     ) -> Result<RenderedRecord, RecordFailure<'a>> {
-        let made = renderer.conversation(conversation);
-        let joined = if made.is_ok() { None } else { renderer.joined(conversation) };
+        let output = renderer.conversation(conversation);
+        let joined = if output.is_ok() { None } else { renderer.joined(conversation) };
         let Some(joined) = joined else {
-            self.counts.interpreted += u64::from(made.is_ok());
-            return made;
+            self.counts.interpreted += u64::from(output.is_ok());
+            return output;
         };
         let replayed =
             if self.takes(&joined) { self.replay(renderer, || Some(joined.clone())) } else { None };
-        let mut made = replayed.unwrap_or_else(|| {
-            let made = renderer.conversation(&joined);
-            self.counts.interpreted += u64::from(made.is_ok());
-            made
+        let mut output = replayed.unwrap_or_else(|| {
+            let output = renderer.conversation(&joined);
+            self.counts.interpreted += u64::from(output.is_ok());
+            output
         });
-        if let Ok(RenderedRecord::Texts(texts)) = &mut made
+        if let Ok(RenderedRecord::Texts(texts)) = &mut output
             && let Some(first) = texts.first_mut()
         {
             first.notes.set(Note::JoinedParts, true);
         }
-        made
+        output
     }
 
     /// True if a program can be looked up for a conversation that was read.
@@ -301,9 +301,9 @@ impl<'a> Worker<'a> {
         self.replayed.printed.text = std::mem::take(text);
         self.replayed.printed.literals = std::mem::take(literals);
         let done = replayer.render(&self.reader, read, &mut self.replayed);
-        let made = done.then(|| renderer.replayed(&mut self.replayed, &self.reader));
-        self.counts.compiled += u64::from(matches!(made, Some(Ok(_))));
-        made
+        let output = done.then(|| renderer.replayed(&mut self.replayed, &self.reader));
+        self.counts.compiled += u64::from(matches!(output, Some(Ok(_))));
+        output
     }
 
     /// The numbers of conversations that were replayed and interpreted since the last call.

@@ -9,10 +9,10 @@ use super::group_result::GroupRecord;
 use crate::config::Split;
 use crate::error::Result;
 use crate::pack::Pieces;
-use crate::pipeline::accounts::input_facts::InputFacts;
-use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::rows::leftover_documents::LeftoverDocuments;
 use crate::pipeline::rows::planned_packing::Packing;
+use crate::pipeline::statistics::input_facts::InputFacts;
+use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::Report;
 use crate::report::listed_path::ListedPath;
 use crate::sink::{File, Folder, Groups, PackedGroup, Sink, TOKENS, TokensFile};
@@ -56,18 +56,19 @@ pub(super) fn gather(
     }
     let options = &job.job.options;
     let GroupRecord { mut counted, seen, outside, blocks, seconds } = record;
-    let told = counted.check_split(job.output.validation)?;
+    let split_warning = counted.check_split(job.output.validation)?;
     counted.check_max_lost(options.work.max_lost)?;
     let has_splits = !counted.splits.is_empty();
     let splits: &[Split] = if has_splits { &Split::ALL } else { &[Split::Train] };
     for (number, split) in splits.iter().enumerate() {
         folder.begin_split(*split)?;
         adopt(job, groups, (folder, shards(&packed, *split)), control)?;
-        let books = if has_splits { &mut counted.splits[number] } else { &mut counted.whole };
+        let packed_counts =
+            if has_splits { &mut counted.splits[number] } else { &mut counted.whole };
         let shared = counted.shared.get_mut(number).map(std::mem::take).unwrap_or_default();
         if !shared.is_empty() {
             let together = LeftoverDocuments::of(shared, &job.sources.in_order());
-            pack_together(job, together, (books, folder), control)?;
+            pack_together(job, together, (packed_counts, folder), control)?;
         }
     }
     counted.check_max_lost(options.work.max_lost)?;
@@ -79,8 +80,8 @@ pub(super) fn gather(
     let mut about = InputFacts::new(job.job, job.found);
     about.read(job.job, seen);
     let warnings = &mut about.facts.warnings;
-    warnings.extend(outside.filter(|said| !warnings.contains(said)));
-    warnings.extend(told);
+    warnings.extend(outside.filter(|warning| !warnings.contains(warning)));
+    warnings.extend(split_warning);
     let work = counted.total().work;
     let report = counted.close(options).report(options, about, Instant::now())?;
     let report = report.timed(seconds, options.work.threads.get(), &work);
@@ -146,7 +147,7 @@ fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control
 fn pack_together(
     job: &GroupedJob<'_>,
     together: LeftoverDocuments,
-    (books, folder): (&mut Books, &mut Folder),
+    (packed_counts, folder): (&mut PackedCounts, &mut Folder),
     control: &Control,
 ) -> Result<()> {
     let options = &job.job.options;
@@ -158,11 +159,11 @@ fn pack_together(
     }
     let mut pieces = Pieces::default();
     pieces.extend(together.pieces);
-    let (plan, _) = packing.plan(pieces, books, control)?;
+    let (plan, _) = packing.plan(pieces, packed_counts, control)?;
     if plan.rows() == 0 {
         return Ok(());
     }
-    packing.write(&plan, books, 0, control, folder)
+    packing.write(&plan, packed_counts, 0, control, folder)
 }
 
 /// Joins the tokens of all groups.

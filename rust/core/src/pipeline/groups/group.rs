@@ -345,16 +345,16 @@ impl<'a> GroupedJob<'a> {
         control: &Control,
     ) -> Result<()> {
         let started = Instant::now();
-        let made = self.fetched_tokens(groups, group, control)?;
-        let record = GroupRecord::read(&made.report, &made.dir)?;
-        let kept = kept(&made.dir)?;
+        let fetched = self.fetched_tokens(groups, group, control)?;
+        let record = GroupRecord::read(&fetched.report, &fetched.dir)?;
+        let kept = kept(&fetched.dir)?;
         let log = Arc::new(Log::open_finished(&kept.tokens)?);
         let packing = self.packing(&log)?.with_threshold(threshold);
         let packer = SinkPacker::new(packing, folder, control, started);
         let packer = take_all(&kept, &log, packer, &mut |_| (), &self.options, control)?;
         let seconds = record.seconds + started.elapsed().as_secs_f64();
         let record = GroupRecord { counted: packer.close()?, seconds, ..record };
-        folder.finish(&record.to_json(), made.manifest.content, None)
+        folder.finish(&record.to_json(), fetched.manifest.content, None)
     }
 
     /// The packing of a group, whose documents are kept in `log` too.
@@ -375,11 +375,11 @@ impl<'a> GroupedJob<'a> {
         let (step, identity) =
             (GroupStep::Tokens.name(), self.identity_of(group, GroupStep::Tokens));
         let find = || groups.fetched((group as u64, step), &identity, control);
-        if let Some(made) = find()? {
-            return Ok(made);
+        if let Some(packed) = find()? {
+            return Ok(packed);
         }
         self.make_tokens_again(groups, group, control)?;
-        Self::made(groups, group, find()?)
+        Self::require_tokens(groups, group, find()?)
     }
 
     /// The tokens of a group, which were made before, or are made again if a small file of them has changed since.
@@ -391,11 +391,11 @@ impl<'a> GroupedJob<'a> {
     ) -> Result<PackedGroup> {
         let step = (group, GroupStep::Tokens);
         let find = || self.packed(groups, step, HashedFiles::Small, control);
-        if let Some(made) = find()? {
-            return Ok(made);
+        if let Some(packed) = find()? {
+            return Ok(packed);
         }
         self.make_tokens_again(groups, group, control)?;
-        Self::made(groups, group, find()?)
+        Self::require_tokens(groups, group, find()?)
     }
 
     fn make_tokens_again(&self, groups: &Groups, group: usize, control: &Control) -> Result<()> {
@@ -405,10 +405,14 @@ impl<'a> GroupedJob<'a> {
         self.work(groups, (group, GroupStep::Tokens), None, control)
     }
 
-    fn made(groups: &Groups, group: usize, made: Option<PackedGroup>) -> Result<PackedGroup> {
+    fn require_tokens(
+        groups: &Groups,
+        group: usize,
+        packed: Option<PackedGroup>,
+    ) -> Result<PackedGroup> {
         let dir = groups.folder(group as u64, GroupStep::Tokens.name());
         let reason = "holds tokens of a group that have changed; remove it, and run again";
-        made.ok_or_else(|| Error::output(dir, reason))
+        packed.ok_or_else(|| Error::output(dir, reason))
     }
 
     /// The threshold of a number of documents that are set aside, among those of all groups.

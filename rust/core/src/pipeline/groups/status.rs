@@ -153,14 +153,14 @@ fn of_underway(found: &Underway) -> Result<Status> {
         .filter(|(_, state)| !state.steps.values().any(|step| *step == StepState::Running));
     let failed = failed.filter_map(|(group, state)| Some((*group, state.failed.clone()?)));
     let own = found.own.as_ref();
-    let made = own.map(|own| LogProgress::read(&own.log)).transpose()?;
+    let progress = own.map(|own| LogProgress::read(&own.log)).transpose()?;
     Ok(Status {
         state: if is_running { "running" } else { "stopped" }.to_owned(),
         started: Some(found.now.to_string()),
         files,
         bytes,
-        documents: made.as_ref().map(|made| made.documents),
-        share: made.as_ref().and_then(|made| share_of(&found.job, made)),
+        documents: progress.as_ref().map(|progress| progress.documents),
+        share: progress.as_ref().and_then(|progress| share_of(&found.job, progress)),
         shards: own.map(|own| own.shards),
         steps,
         failed: failed.take(NAMED).collect(),
@@ -169,7 +169,7 @@ fn of_underway(found: &Underway) -> Result<Status> {
 
 /// The share of the input of which blocks are made, at least: the files before the one of the last block, and the blocks of that
 /// file where these are of a known size. `None` if files are read several times or in part, or none has bytes.
-fn share_of(job: &Identity, made: &LogProgress) -> Option<f64> {
+fn share_of(job: &Identity, progress: &LogProgress) -> Option<f64> {
     if job.row_options.as_ref().is_some_and(|rows| rows.shares.is_some())
         || !job.sources.iter().all(ReadAs::is_whole)
     {
@@ -177,12 +177,12 @@ fn share_of(job: &Identity, made: &LogProgress) -> Option<f64> {
     }
     let sizes = job.sized_files();
     let all: u64 = sizes.iter().map(|(bytes, ..)| *bytes).sum();
-    let Some(last) = &made.file else { return Some(0.0).filter(|_| all > 0) };
+    let Some(last) = &progress.file else { return Some(0.0).filter(|_| all > 0) };
     let at = job.files().iter().position(|file| **file == **last)?;
     let before: u64 = sizes[..at].iter().map(|(bytes, ..)| *bytes).sum();
     let of_last = match format_by_name(last) {
         (Some(Container::Lines), None) => {
-            sizes[at].0.min(made.blocks_of_file.saturating_mul(BLOCK_BYTES as u64))
+            sizes[at].0.min(progress.blocks_of_file.saturating_mul(BLOCK_BYTES as u64))
         }
         _ => 0,
     };

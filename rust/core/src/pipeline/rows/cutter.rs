@@ -6,7 +6,7 @@ use crate::config::{Options, Overlong, PackOptions, PictureSizes, RowColumn, Sid
 use crate::document::{Document, INPUTS};
 use crate::error::Error;
 use crate::objective::{Limits, Objective, RowPart};
-use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
+use crate::pack::{OverlongCut, Piece, PieceSizes, Stretches, cut};
 use crate::report::ledger::Reason;
 use crate::util::message::counted;
 
@@ -81,7 +81,7 @@ impl Cutter<'_> {
                     document: number,
                     start,
                     length,
-                    made: self.made(part, key),
+                    sizes: self.sizes_of(part, key),
                 }]);
                 kept += length;
             }
@@ -95,7 +95,7 @@ impl Cutter<'_> {
     /// A part of a document as a piece.
     pub(crate) fn piece(self, document: Document<'_>, name: u32, start: u32, length: u32) -> Piece {
         let part = RowPart { document, start, length, first: start };
-        Piece { document: name, start, length, made: self.made(part, self.key(document)) }
+        Piece { document: name, start, length, sizes: self.sizes_of(part, self.key(document)) }
     }
 
     /// The key of the random numbers of a document; 0 where there are none.
@@ -104,7 +104,7 @@ impl Cutter<'_> {
         if self.objective.is_random() { document.key(seed, self.copy) } else { 0 }
     }
 
-    fn made(self, part: RowPart<'_>, key: u64) -> MadeSizes {
+    fn sizes_of(self, part: RowPart<'_>, key: u64) -> PieceSizes {
         let size = self.objective.size(part, key);
         let (tokens, targets) = size.map_or((0, 0), |size| (size.tokens, size.targets));
         let pictures = if self.options.rows.packing.limits_pictures() {
@@ -112,7 +112,7 @@ impl Cutter<'_> {
         } else {
             PictureSizes::default()
         };
-        MadeSizes { tokens, targets, pictures, key }
+        PieceSizes { tokens, targets, pictures, key }
     }
 
     /// The stretches of a document, for objectives that do not change the size of a piece.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assemble::{Excerpt, Gathered};
 use crate::document::{ColumnName, Documents, INPUTS, PICTURES, Pass, TrainedRun};
-use crate::pack::{MadeSizes, Piece, Plan};
+use crate::pack::{Piece, PieceSizes, Plan};
 
 /// A document, or the pieces of it, that share rows with documents of other groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,8 @@ struct SharedPiece {
     ids: Vec<u32>,
     /// The trained runs in it: their begin and end in the document, and the bits of their weight.
     runs: Vec<(u32, u32, u32)>,
-    made: MadeSizes,
+    #[serde(rename = "made")]
+    sizes: PieceSizes,
 }
 
 impl SharedDocument {
@@ -62,7 +63,7 @@ impl SharedDocument {
                 pieces: Vec::new(),
                 elsewhere: false,
             });
-            document.pieces.push(SharedPiece::of(excerpt, piece.made));
+            document.pieces.push(SharedPiece::of(excerpt, piece.sizes));
         }
         for member in plan.members() {
             if let Some(document) = documents.get_mut(member) {
@@ -74,7 +75,7 @@ impl SharedDocument {
 }
 
 impl SharedPiece {
-    fn of(excerpt: Excerpt<'_>, made: MadeSizes) -> Self {
+    fn of(excerpt: Excerpt<'_>, sizes: PieceSizes) -> Self {
         let Excerpt { document, start, length, first, .. } = excerpt;
         let ids = &document.column(INPUTS)[start as usize..][..length as usize];
         let inside = document.trained().iter().filter_map(|run| {
@@ -82,7 +83,7 @@ impl SharedPiece {
             let moved = |at: u32| at - start + first;
             (begin < end).then(|| (moved(begin), moved(end), run.weight.to_bits()))
         });
-        Self { start: first, ids: ids.to_vec(), runs: inside.collect(), made }
+        Self { start: first, ids: ids.to_vec(), runs: inside.collect(), sizes }
     }
 }
 
@@ -115,8 +116,13 @@ impl LeftoverDocuments {
                 }
                 ids[start..end].copy_from_slice(&piece.ids);
                 let length = u32::try_from(piece.ids.len()).expect("a piece of a row");
-                let made = piece.made;
-                leftovers.pieces.push(Piece { document: number, start: piece.start, length, made });
+                let sizes = piece.sizes;
+                leftovers.pieces.push(Piece {
+                    document: number,
+                    start: piece.start,
+                    length,
+                    sizes,
+                });
                 runs.extend(piece.runs.into_iter().map(|(start, end, weight)| TrainedRun {
                     start,
                     end,

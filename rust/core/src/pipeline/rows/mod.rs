@@ -8,7 +8,7 @@
 //! | [`row_packer`] | fills rows in input order, for `rolling` and for streams |
 //! | [`cutter`] | makes the pieces of a document that is longer than a row |
 //! | [`leftover_documents`] | documents that several rows of a plan share |
-//! | [`validation_draw`], [`validation_rows`] | selects the documents of the validation split, and makes the rows of both splits |
+//! | [`validation_draw`], [`split_rows`] | selects the documents of the validation split, and makes the rows of each split |
 //! | [`source_share_draw`] | selects the documents of sources by `weights` and `fraction` |
 //! | [`run_counts`] | the counts of such a job |
 
@@ -20,5 +20,5 @@ pub(crate) mod row_packer;
 pub(in crate::pipeline) mod run_counts;
 pub(crate) mod sink_packer;
 pub(in crate::pipeline) mod source_share_draw;
+pub(crate) mod split_rows;
 pub(crate) mod validation_draw;
-pub(crate) mod validation_rows;

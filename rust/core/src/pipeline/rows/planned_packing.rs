@@ -1,4 +1,4 @@
-//! [`Packing`]: packs documents into rows, and keeps the books.
+//! [`Packing`]: packs documents into rows, and counts them.
 
 use std::collections::HashSet;
 use std::iter::Peekable;
@@ -13,12 +13,12 @@ use crate::config::{BYTES_OF_VALUE, OnRemainder, Options, Validation};
 use crate::document::store::Store;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan, plan};
-use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::documents::tokenized_blocks::Outcome;
 use crate::pipeline::rows::cutter::Cutter;
 use crate::pipeline::rows::leftover_documents::SharedDocument;
 use crate::pipeline::rows::source_share_draw::{Drawn, ShareDraw};
 use crate::pipeline::rows::validation_draw::ValidationDraw;
+use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::ShareReport;
 use crate::report::ledger::Reason;
 use crate::report::timing::{Clock, Stage};
@@ -26,7 +26,7 @@ use crate::sink::Sink;
 use crate::util::control::{Control, Phase};
 use crate::util::ordered::ordered_within;
 
-/// Packs documents into rows, and keeps the books.
+/// Packs documents into rows, and counts them.
 pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) options: &'a Options,
     pub(in crate::pipeline) layout: Layout,
@@ -44,7 +44,7 @@ pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) is_group: bool,
     /// Documents with other pieces in rows already.
     pub(in crate::pipeline) elsewhere: HashSet<u32>,
-    pub(crate) books: Books,
+    pub(crate) packed_counts: PackedCounts,
 }
 
 impl<'a> Packing<'a> {
@@ -68,19 +68,19 @@ impl<'a> Packing<'a> {
             validation: None,
             is_group: false,
             elsewhere: HashSet::new(),
-            books: Books::default(),
+            packed_counts: PackedCounts::default(),
         }
     }
 
     /// Stores the documents of a block. Returns their numbers.
     pub(crate) fn take(&mut self, outcome: Outcome) -> Range<u64> {
-        self.books.work += outcome.work;
-        self.books.ledger.merge(outcome.ledger);
+        self.packed_counts.work += outcome.work;
+        self.packed_counts.ledger.merge(outcome.ledger);
         self.store.push(outcome.documents, outcome.place)
     }
 
     /// Stores the documents of a block, to be packed with all others.
-    pub(in crate::pipeline) fn gather(&mut self, outcome: Outcome) -> Result<()> {
+    pub(in crate::pipeline) fn store_block(&mut self, outcome: Outcome) -> Result<()> {
         let clock = Clock::start();
         let objective = Arc::clone(self.layout.objective());
         for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
@@ -96,13 +96,13 @@ impl<'a> Packing<'a> {
                 match &mut self.draw {
                     Some(draw) => draw.add(document.content(), fate),
                     None if self.shares.is_some() => {}
-                    None if copy == 0 => self.books.count(&fate, || document.origin()),
-                    None => self.books.read(&fate, || document.origin()),
+                    None if copy == 0 => self.packed_counts.count(&fate, || document.origin()),
+                    None => self.packed_counts.read(&fate, || document.origin()),
                 }
             }
         }
         objective.found_classes().map_or(Ok(()), |classes| classes.see(&outcome.documents))?;
-        self.books.work.stages += clock.stop_after(Stage::Plan);
+        self.packed_counts.work.stages += clock.stop_after(Stage::Plan);
         self.take(outcome);
         Ok(())
     }
@@ -125,9 +125,9 @@ impl<'a> Packing<'a> {
         }
         for (number, (fate, times)) in (0..).zip(fates.iter().zip(times)) {
             let origin = || self.store.origin(number);
-            self.books.count(fate, origin);
+            self.packed_counts.count(fate, origin);
             // A document that is taken again is read again.
-            (1..times).for_each(|_| self.books.read(fate, origin));
+            (1..times).for_each(|_| self.packed_counts.read(fate, origin));
         }
         Ok(reports)
     }
@@ -141,18 +141,18 @@ impl<'a> Packing<'a> {
         sink: &mut dyn Sink,
     ) -> Result<Vec<SharedDocument>> {
         let copies = mem::take(&mut self.pieces).into_iter();
-        let mut books = mem::take(&mut self.books);
-        let plans = copies.map(|pieces| self.plan(pieces, &mut books, control));
+        let mut packed_counts = mem::take(&mut self.packed_counts);
+        let plans = copies.map(|pieces| self.plan(pieces, &mut packed_counts, control));
         let plans = plans.collect::<Result<Vec<(Plan, Vec<Piece>)>>>()?;
-        books.check_max_lost(self.options.work.max_lost)?;
+        packed_counts.check_max_lost(self.options.work.max_lost)?;
         let mut before = 0;
         let mut shared = Vec::new();
-        for (plan, apart) in plans {
-            self.write(&plan, &mut books, done.saturating_sub(before), control, sink)?;
+        for (plan, separate) in plans {
+            self.write(&plan, &mut packed_counts, done.saturating_sub(before), control, sink)?;
             before += plan.rows();
-            shared.extend(self.shared(&plan, &apart, control)?);
+            shared.extend(self.shared(&plan, &separate, control)?);
         }
-        self.books = books;
+        self.packed_counts = packed_counts;
         Ok(shared)
     }
 
@@ -160,28 +160,28 @@ impl<'a> Packing<'a> {
     pub(in crate::pipeline) fn shared(
         &self,
         plan: &Plan,
-        apart: &[Piece],
+        separate: &[Piece],
         control: &Control,
     ) -> Result<Vec<SharedDocument>> {
-        if apart.is_empty() {
+        if separate.is_empty() {
             return Ok(Vec::new());
         }
         let mut alone = Plan::new(plan.max_length());
-        for piece in apart {
+        for piece in separate {
             alone.push(&[*piece]);
         }
         let threads = self.options.work.threads;
-        let asked = (0..alone.rows(), self.layout.needs_whole_documents());
-        let gathered = Gathered::of(&self.store, &alone, asked, threads, control)?;
+        let wanted = (0..alone.rows(), self.layout.needs_whole_documents());
+        let gathered = Gathered::of(&self.store, &alone, wanted, threads, control)?;
         let ranks = self.layout.sources().ranks();
-        Ok(SharedDocument::of(apart, &gathered, plan, &ranks))
+        Ok(SharedDocument::of(separate, &gathered, plan, &ranks))
     }
 
     /// The plan of some pieces, and those that are to share rows with pieces of other groups.
     pub(in crate::pipeline) fn plan(
         &self,
         pieces: Pieces,
-        books: &mut Books,
+        packed_counts: &mut PackedCounts,
         control: &Control,
     ) -> Result<(Plan, Vec<Piece>)> {
         control.enter(Phase::Plan);
@@ -191,17 +191,17 @@ impl<'a> Packing<'a> {
             packing.on_remainder = OnRemainder::Drop;
         }
         let mut planned = plan(pieces, &packing, control)?;
-        let apart = if self.is_group { planned.take_out(Reason::Remainder) } else { Vec::new() };
-        books.leave_out(&planned, &apart, (&self.store, &self.elsewhere), control)?;
-        books.work.stages += clock.stop_after(Stage::Plan);
-        Ok((planned.plan, apart))
+        let separate = if self.is_group { planned.take_out(Reason::Remainder) } else { Vec::new() };
+        packed_counts.leave_out(&planned, &separate, (&self.store, &self.elsewhere), control)?;
+        packed_counts.work.stages += clock.stop_after(Stage::Plan);
+        Ok((planned.plan, separate))
     }
 
     /// Hands over the rows of a plan, except the first `done` of them.
     pub(in crate::pipeline) fn write(
         &self,
         plan: &Plan,
-        books: &mut Books,
+        packed_counts: &mut PackedCounts,
         done: usize,
         control: &Control,
         sink: &mut dyn Sink,
@@ -225,18 +225,22 @@ impl<'a> Packing<'a> {
             let whole = layout.needs_whole_documents();
             let gathered =
                 Gathered::of(store, plan, (rows_of, whole), options.work.threads, control)?;
-            books.work.stages += clock.stop_after(Stage::Gather);
+            packed_counts.work.stages += clock.stop_after(Stage::Gather);
             let spare = store.spare();
-            RowBatches { options, layout, gathered: &gathered, spare, control }
-                .hand_over(window, done, books, sink)?;
+            RowBatches { options, layout, gathered: &gathered, spare, control }.hand_over(
+                window,
+                done,
+                packed_counts,
+                sink,
+            )?;
         }
-        books.work.stages += sink.settle()?;
+        packed_counts.work.stages += sink.settle()?;
         Ok(())
     }
 
     /// Fails if more is lost than the options allow.
     pub(crate) fn allow_losses(&self) -> Result<()> {
-        self.books.check_max_lost(self.options.work.max_lost)
+        self.packed_counts.check_max_lost(self.options.work.max_lost)
     }
 
     /// Assembles rows of `plan`, whose documents are in memory, and hands them over, except those before row `done`.
@@ -247,22 +251,26 @@ impl<'a> Packing<'a> {
         control: &Control,
         sink: &mut dyn Sink,
     ) -> Result<()> {
-        let Self { options, layout, store, books, .. } = self;
+        let Self { options, layout, store, packed_counts, .. } = self;
         let gathered = Gathered::kept(store, plan);
         let spare = store.spare();
-        RowBatches { options, layout, gathered: &gathered, spare, control }
-            .hand_over(ranges, done, books, sink)
+        RowBatches { options, layout, gathered: &gathered, spare, control }.hand_over(
+            ranges,
+            done,
+            packed_counts,
+            sink,
+        )
     }
 
-    /// Packs all documents, hands over the rows except the first `done` of them, and returns the books.
+    /// Packs all documents, hands over the rows except the first `done` of them, and returns the counts.
     pub(in crate::pipeline) fn finish(
         mut self,
         done: usize,
         control: &Control,
         sink: &mut dyn Sink,
-    ) -> Result<Books> {
+    ) -> Result<PackedCounts> {
         self.pack(done, control, sink)?;
-        Ok(self.books.close(self.options))
+        Ok(self.packed_counts.close(self.options))
     }
 }
 
@@ -283,7 +291,7 @@ impl RowBatches<'_> {
         self,
         ranges: Vec<Range<usize>>,
         done: usize,
-        books: &mut Books,
+        packed_counts: &mut PackedCounts,
         sink: &mut dyn Sink,
     ) -> Result<()> {
         let Self { layout, gathered, control, .. } = self;
@@ -294,19 +302,19 @@ impl RowBatches<'_> {
         let largest = ranges.iter().map(|range| self.bytes(range)).max().unwrap_or(0);
         let most =
             usize::try_from(room / 2 / largest.max(1)).unwrap_or(usize::MAX).min(ranges.len());
-        let counted = Mutex::new(mem::take(books));
+        let counted = Mutex::new(mem::take(packed_counts));
         let mut ranges = ranges.into_iter();
         let next = || {
             control.tick()?;
             Ok(ranges.next())
         };
         let worker = || {
-            let mut counts = ThreadCounts { books: Books::default(), all: &counted };
+            let mut counts = ThreadCounts { packed_counts: PackedCounts::default(), all: &counted };
             move |range: Range<usize>| {
                 let clock = Clock::start();
                 let (batch, labels) = batch(gathered, range.clone(), layout, done)?;
-                counts.books.count_rows(gathered, range.clone(), labels);
-                counts.books.work.stages += clock.stop_after(Stage::Assemble);
+                counts.packed_counts.count_rows(gathered, range.clone(), labels);
+                counts.packed_counts.work.stages += clock.stop_after(Stage::Assemble);
                 Ok((range.len() as u64, batch))
             }
         };
@@ -315,7 +323,7 @@ impl RowBatches<'_> {
             batch.map_or(Ok(()), |batch| sink.write(&batch))
         };
         let handed = ordered_within(threads, most, next, worker, consume);
-        *books = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *packed_counts = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
         handed
     }
 
@@ -345,14 +353,14 @@ impl RowBatches<'_> {
 
 /// The counts of one thread, which are added to those of all when it ends.
 struct ThreadCounts<'a> {
-    books: Books,
-    all: &'a Mutex<Books>,
+    packed_counts: PackedCounts,
+    all: &'a Mutex<PackedCounts>,
 }
 
 impl Drop for ThreadCounts<'_> {
     fn drop(&mut self) {
-        let books = mem::take(&mut self.books);
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).merge(books);
+        let packed_counts = mem::take(&mut self.packed_counts);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).merge(packed_counts);
     }
 }
 
@@ -372,9 +380,9 @@ fn batch(
         return Ok((None, None));
     }
     let rows = range.len();
-    let made = assembled(gathered, range, layout)?;
-    let batch = (!is_done).then(|| made.batch.slice(behind, rows - behind));
-    Ok((batch, made.labels.map(|labels| labels.iter().sum())))
+    let built = assembled(gathered, range, layout)?;
+    let batch = (!is_done).then(|| built.batch.slice(behind, rows - behind));
+    Ok((batch, built.labels.map(|labels| labels.iter().sum())))
 }
 
 /// The next ranges whose documents are in memory at the same time: of at most `most` bytes, but at least one

@@ -69,13 +69,18 @@ impl<'a> Rolling<'a> {
     /// Packs the documents of a block and hands over the batches that become full.
     pub(crate) fn take(&mut self, outcome: Outcome, sink: &mut dyn Sink) -> Result<()> {
         let clock = Clock::start();
-        let Packing { store, books, options, layout, .. } = &mut self.packing;
+        let Packing { store, packed_counts, options, layout, .. } = &mut self.packing;
         let cutter = Cutter { options, objective: &**layout.objective(), copy: 0 };
         for (number, document) in (store.end()..).zip(outcome.documents.iter()) {
-            books.pieces(document, self.rows.local_number(number), cutter, &mut self.pieces)?;
+            packed_counts.pieces(
+                document,
+                self.rows.local_number(number),
+                cutter,
+                &mut self.pieces,
+            )?;
             self.rows.push(0, &mut self.pieces);
         }
-        books.work.stages += clock.stop_after(Stage::Plan);
+        packed_counts.work.stages += clock.stop_after(Stage::Plan);
         self.packing.take(outcome);
         while let Some(range) = self.batches.next_full(self.rows.rows(0)) {
             self.full.push(range);
@@ -96,8 +101,8 @@ impl<'a> Rolling<'a> {
     pub(crate) fn finish(mut self, sink: &mut dyn Sink) -> Result<Packing<'a>> {
         self.control.enter(Phase::Write);
         let tail = self.rows.finish(0, |_| 0);
-        let Packing { books, store, .. } = &mut self.packing;
-        books.drop_tail(&tail, self.rows.first_document(), store);
+        let Packing { packed_counts, store, .. } = &mut self.packing;
+        packed_counts.drop_tail(&tail, self.rows.first_document(), store);
         while let Some(range) = {
             let rows = self.rows.rows(0);
             self.batches.next_full(rows).or_else(|| self.batches.rest(rows))
@@ -105,7 +110,7 @@ impl<'a> Rolling<'a> {
             self.full.push(range);
         }
         self.hand_over(sink)?;
-        self.packing.books.work.stages += sink.settle()?;
+        self.packing.packed_counts.work.stages += sink.settle()?;
         self.packing.allow_losses()?;
         Ok(self.packing)
     }

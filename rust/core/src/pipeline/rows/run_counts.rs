@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::config::{MaxLost, Options, Split, Validation};
 use crate::error::Result;
-use crate::pipeline::accounts::input_facts::InputFacts;
-use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::rows::leftover_documents::SharedDocument;
 use crate::pipeline::rows::validation_draw::check_split;
+use crate::pipeline::statistics::input_facts::InputFacts;
+use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::timing::Work;
 use crate::report::{Report, ShareReport};
 
@@ -20,9 +20,9 @@ use crate::report::{Report, ShareReport};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::pipeline) struct RunCounts {
     /// The counts of all documents, or of those that were read if there are splits.
-    pub(in crate::pipeline) whole: Books,
+    pub(in crate::pipeline) whole: PackedCounts,
     /// The counts of each split, in the order of [`Split::ALL`]; empty without splits.
-    pub(in crate::pipeline) splits: Vec<Books>,
+    pub(in crate::pipeline) splits: Vec<PackedCounts>,
     /// The documents of each split that are to share rows with those of other groups.
     #[serde(default)]
     pub(in crate::pipeline) shared: Vec<Vec<SharedDocument>>,
@@ -35,9 +35,9 @@ impl RunCounts {
     /// Adds the counts of a later group.
     pub(in crate::pipeline) fn merge(&mut self, later: Self) {
         self.whole.merge(later.whole);
-        self.splits.resize_with(later.splits.len(), Books::default);
-        for (books, later) in self.splits.iter_mut().zip(later.splits) {
-            books.merge(later);
+        self.splits.resize_with(later.splits.len(), PackedCounts::default);
+        for (packed_counts, later) in self.splits.iter_mut().zip(later.splits) {
+            packed_counts.merge(later);
         }
         self.shared.resize_with(later.shared.len().max(self.shared.len()), Vec::new);
         for (shared, later) in self.shared.iter_mut().zip(later.shared) {
@@ -48,17 +48,17 @@ impl RunCounts {
     /// The counts as JSON, without the times.
     pub(in crate::pipeline) fn to_json(&self) -> Value {
         let mut counts = self.clone();
-        for books in iter::once(&mut counts.whole).chain(&mut counts.splits) {
-            books.work = Work::default();
+        for packed_counts in iter::once(&mut counts.whole).chain(&mut counts.splits) {
+            packed_counts.work = Work::default();
         }
         serde_json::to_value(counts).expect("strings and numbers become JSON")
     }
 
     /// The counts of all documents together.
-    pub(in crate::pipeline) fn total(&self) -> Books {
+    pub(in crate::pipeline) fn total(&self) -> PackedCounts {
         let mut total = self.whole.clone();
-        for books in &self.splits {
-            total.merge_read(books.clone());
+        for packed_counts in &self.splits {
+            total.merge_read(packed_counts.clone());
         }
         total
     }
@@ -80,7 +80,8 @@ impl RunCounts {
 
     /// Computes the lower bounds of the numbers of rows again, of all groups together.
     pub(in crate::pipeline) fn close(self, options: &Options) -> Self {
-        let splits: Vec<Books> = self.splits.into_iter().map(|it| it.close(options)).collect();
+        let splits: Vec<PackedCounts> =
+            self.splits.into_iter().map(|it| it.close(options)).collect();
         let whole = if splits.is_empty() { self.whole.close(options) } else { self.whole };
         Self { whole, splits, ..self }
     }
@@ -99,9 +100,9 @@ impl RunCounts {
     ) -> Result<Report> {
         let total = self.total();
         let mut splits = BTreeMap::new();
-        for (split, books) in Split::ALL.into_iter().zip(self.splits) {
+        for (split, packed_counts) in Split::ALL.into_iter().zip(self.splits) {
             let about = about.of_part(about.facts.files, about.facts.bytes);
-            let report = books.report(options, about, started)?;
+            let report = packed_counts.report(options, about, started)?;
             splits.insert(split.name().to_owned(), Report { timing: None, ..report });
         }
         let shares = self.shares.into_iter().collect();

@@ -9,12 +9,12 @@ use crate::document::store::Store;
 use crate::error::Result;
 use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
-use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::tokenized_blocks::Outcome;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::rolling::Rolling;
 use crate::pipeline::rows::run_counts::RunCounts;
-use crate::pipeline::rows::validation_rows;
+use crate::pipeline::rows::split_rows;
+use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::Report;
 use crate::sink::Sink;
 use crate::util::control::Control;
@@ -57,7 +57,7 @@ impl<'a> SinkPacker<'a> {
                 Making::Rolling(Box::new(Rolling::new(
                     packing,
                     &open,
-                    validation_rows::done(sink),
+                    split_rows::finished_rows(sink),
                     control,
                 )))
             }
@@ -70,11 +70,11 @@ impl<'a> SinkPacker<'a> {
     pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
         match &mut self.making {
             Making::Rolling(rolling) => rolling.take(outcome, self.sink),
-            Making::Planned(packing) => packing.gather(outcome),
+            Making::Planned(packing) => packing.store_block(outcome),
         }
     }
 
-    /// Writes all remaining rows, and closes the books.
+    /// Writes all remaining rows, and closes the counts.
     pub(in crate::pipeline) fn finish(self, about: InputFacts) -> Result<Report> {
         self.finish_after(None, about)
     }
@@ -129,13 +129,13 @@ fn close(
     match making {
         Making::Rolling(rolling) => {
             let mut packing = rolling.finish(sink)?;
-            if packing.books.is_without_rows() {
+            if packing.packed_counts.is_without_rows() {
                 // An empty batch gives the sink the schema.
                 let none = Plan::new(packing.options.rows.packing.row_limit());
                 packing.hand_over(&none, (iter::once(0..0).collect(), 0), control, sink)?;
             }
-            Ok(RunCounts { whole: packing.books.close(options), ..RunCounts::default() })
+            Ok(RunCounts { whole: packing.packed_counts.close(options), ..RunCounts::default() })
         }
-        Making::Planned(packing) => validation_rows::pack_into(*packing, sink, control),
+        Making::Planned(packing) => split_rows::write_splits(*packing, sink, control),
     }
 }

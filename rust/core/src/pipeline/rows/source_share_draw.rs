@@ -150,10 +150,10 @@ impl ShareDraw {
         let all: f64 = drawn.iter().map(amount).sum();
         let sources = self.shares.sources.iter().zip(pools.iter().zip(drawn));
         let reports = sources.map(|(SourceShare { name, weight, fraction }, (pool, drawn))| {
-            let (asked, of) =
+            let (requested, of) =
                 weight.map_or((*fraction, pool.all), |weight| (weight / weights, all));
             let got = if of > 0.0 { amount(drawn) / of } else { 0.0 };
-            (name.clone(), ShareReport { asked, got, drawn: *drawn })
+            (name.clone(), ShareReport { requested, got, drawn: *drawn })
         });
         reports.collect()
     }

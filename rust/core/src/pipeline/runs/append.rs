@@ -19,7 +19,6 @@ use crate::config::identity::{FileState, Identity, JobInputs};
 use crate::config::{Appending, Inputs, Output, RowColumn, Validation};
 use crate::document::store::{Log, LogEntry, Store};
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
 use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome, PartOfJob};
@@ -27,6 +26,7 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::sink_packer::SinkPacker;
+use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
@@ -39,7 +39,7 @@ use crate::util::wording::{message, set};
 
 /// The ending of the folder in which the new output is made, beside the old one. The beginning of the hash of the old job
 /// follows, so that a folder of that name is no other's.
-const BESIDE: &str = ".append-";
+const APPEND_ENDING: &str = ".append-";
 
 /// Digits of that hash.
 const HASH: usize = 16;
@@ -76,7 +76,7 @@ pub fn append_dir(
     let locked = LockedOutput::take(&dir, output.wait, control)?;
     let kept = if all_again { Some(kept(&dir)?) } else { None };
     let finished = finished_output(&dir)?;
-    let Some(beside) = folder_beside(&dir, finished.job()) else {
+    let Some(new_dir) = append_folder(&dir, finished.job()) else {
         return Err(refused(appending, "needs a folder that is not the root of the disk"));
     };
     finished.refuse_foreign_shards()?;
@@ -109,7 +109,7 @@ pub fn append_dir(
     }
     let new = NewFiles::find((&finished, known), appending, found, &job, control)?;
     if new.found.files.is_empty() {
-        remove_output(&beside, Some(&dir), control)?;
+        remove_output(&new_dir, Some(&dir), control)?;
         let report = read_report(finished.report(), &output.dir)?;
         let appended = Some(AppendedFiles::default());
         return Ok(Report { appended, finished_before: true, ..report });
@@ -118,17 +118,18 @@ pub fn append_dir(
     let identity = Identity { inputs: JobInputs::Files(new.all.clone()), appended_to, ..identity };
     let files = identity.files();
     // It may hold a stopped append.
-    locked.make_alike(&beside)?;
-    let made = Output { dir: beside.clone(), overwrite: true, shared: true, ..output.clone() };
+    locked.make_alike(&new_dir)?;
+    let new_output =
+        Output { dir: new_dir.clone(), overwrite: true, shared: true, ..output.clone() };
     let limits = (job.options.now(), job.options.work.max_lost);
-    let report = in_folder(&made, &Arc::new(identity), limits, control, |folder| {
+    let report = in_folder(&new_output, &Arc::new(identity), limits, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
         pack_behind(folder, &job, (&finished, old, new, files), &output, control)
     })?;
-    locked.exchange(&beside)?;
-    remove_output(&beside, Some(&dir), control)?;
+    locked.exchange(&new_dir)?;
+    remove_output(&new_dir, Some(&dir), control)?;
     // A call that was killed may have finished it there.
     Ok(Report { finished_before: false, ..report })
 }
@@ -165,7 +166,7 @@ fn refuse(job: &Job, inputs: &Inputs, output: &Output, appending: Appending) -> 
     if output.remote.is_some() {
         return Err(refused(appending, "needs a folder of the local disk as `output`"));
     }
-    let given = [
+    let unsupported = [
         ("format.per_file", output.per_file),
         ("groups", output.group_bytes.is_some()),
         ("limit", source.limit.is_some()),
@@ -173,7 +174,7 @@ fn refuse(job: &Job, inputs: &Inputs, output: &Output, appending: Appending) -> 
         ("fraction", job.options.rows.shares.is_some()),
         ("keep_tokens", appending == Appending::Rows && output.keep_tokens),
     ];
-    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+    if let Some((option, _)) = unsupported.iter().find(|(_, is_set)| *is_set) {
         let reason = format!("cannot go with `{option}`; leave one of them out");
         return Err(refused(appending, reason));
     }
@@ -194,9 +195,9 @@ fn refuse(job: &Job, inputs: &Inputs, output: &Output, appending: Appending) -> 
 }
 
 /// The folder beside the output of a job in which files are appended to it.
-fn folder_beside(dir: &Path, job: &Identity) -> Option<PathBuf> {
+fn append_folder(dir: &Path, job: &Identity) -> Option<PathBuf> {
     let mut name = dir.file_name()?.to_owned();
-    name.push(BESIDE);
+    name.push(APPEND_ENDING);
     name.push(&job.name()[..HASH]);
     Some(dir.with_file_name(name))
 }
@@ -209,13 +210,13 @@ fn remove_replaced(dir: &Path, control: &Control) -> Result<()> {
         let entry = entry.map_err(Error::io(parent))?;
         let other = entry.file_name();
         let rest = other.as_encoded_bytes().strip_prefix(name.as_encoded_bytes());
-        let hash = rest.and_then(|rest| rest.strip_prefix(BESIDE.as_bytes()));
+        let hash = rest.and_then(|rest| rest.strip_prefix(APPEND_ENDING.as_bytes()));
         let Some(hash) = hash.filter(|hash| hash.len() == HASH) else { continue };
-        let beside = dir.with_file_name(&other);
-        let is_replaced = finished_job(&beside)
+        let sibling = dir.with_file_name(&other);
+        let is_replaced = finished_job(&sibling)
             .is_ok_and(|job| job.is_some_and(|job| job.name().as_bytes().starts_with(hash)));
         if is_replaced {
-            remove_output(&beside, Some(dir), control)?;
+            remove_output(&sibling, Some(dir), control)?;
         }
     }
     Ok(())

@@ -11,12 +11,12 @@ use crate::config::Output;
 use crate::config::identity::{FileContent, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
 use crate::document::store::Log;
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::tokenized_blocks::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;
 use crate::pipeline::runs::output_folder::{in_folder, made_by, read_report};
 use crate::pipeline::runs::records::Records;
+use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::{Report, RunFacts};
 use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_barred, is_damaged, kept};
 use crate::source::{FoundFiles, SourceFile};
@@ -98,7 +98,7 @@ impl CacheEntry {
     ) -> Result<Report> {
         let (mut records, mut pack) = (Some(records), Some(pack));
         self.use_or_make(job, &mut || records.take(), control, &mut |job, kept| {
-            pack.take().ok_or_else(|| self.gone())?(job, kept)
+            pack.take().ok_or_else(|| self.removed_error())?(job, kept)
         })
     }
 
@@ -113,7 +113,7 @@ impl CacheEntry {
         let dir = &entry.output.dir;
         // The tokens are made in another folder for the first time.
         let barred = barred.filter(|_| kept(dir).is_err());
-        let said = barred.as_deref().map(|barred| made_anew(barred, dir));
+        let first_warning = barred.as_deref().map(|barred| remade_message(barred, dir));
         let mut with = |entry: &Self, job: &mut Job, records: Records, warning: Option<String>| {
             let mut about = records.about(job);
             let kept = entry.make(job, records, control)?;
@@ -130,19 +130,19 @@ impl CacheEntry {
         };
         let is_of_entry = |path: &Path| path.starts_with(dir);
         if !is_damaged(dir, &self.identity)? {
-            let first = records().ok_or_else(|| entry.gone())?;
+            let first = records().ok_or_else(|| entry.removed_error())?;
             if let Some(barred) = &barred {
                 discard(barred, &self.identity, control)?;
             }
-            match with(&entry, job, first, said) {
+            match with(&entry, job, first, first_warning) {
                 Err(Error::Output { path, .. }) if is_of_entry(&path) => {}
                 other => return other,
             }
         }
         let damaged = discard(dir, &self.identity, control)?;
-        let again = records().ok_or_else(|| entry.gone())?;
+        let again = records().ok_or_else(|| entry.removed_error())?;
         let (free, _) = self.in_free_folder()?;
-        let warning = damaged.then(|| made_anew(dir, &free.output.dir));
+        let warning = damaged.then(|| remade_message(dir, &free.output.dir));
         with(&free, job, again, warning).map_err(|error| match error {
             Error::Output { path, .. } if damaged && is_of_entry(&path) => entry.damaged(BARRED),
             other => other,
@@ -170,7 +170,7 @@ impl CacheEntry {
 
     /// The error for an entry that proved damaged while its tokens were packed into an output that cannot be
     /// restarted.
-    fn gone(&self) -> Error {
+    fn removed_error(&self) -> Error {
         self.damaged("held tokens that were damaged; they are removed: call again")
     }
 
@@ -192,14 +192,14 @@ impl CacheEntry {
 }
 
 /// The warning of tokens that were damaged in the folder `before`, and were made anew in `dir`.
-fn made_anew(before: &Path, dir: &Path) -> String {
-    let said =
+fn remade_message(before: &Path, dir: &Path) -> String {
+    let message =
         format!("the tokens kept in `{}` were damaged, and were made anew", before.display());
     if before == dir {
-        return said;
+        return message;
     }
     format!(
-        "{said} in `{}`: in the former, a file that fastpack did not write, or of which too little is left to tell, stays",
+        "{message} in `{}`: in the former, a file that fastpack did not write, or of which too little is left to tell, stays",
         dir.display()
     )
 }

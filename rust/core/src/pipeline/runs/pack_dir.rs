@@ -105,7 +105,7 @@ pub(super) fn prepare(
     let found = discover(inputs, control)?;
     refuse_own_inputs(&found.files, output)?;
     let cannot_resume =
-        !job.transform.is_identified() || !found.files.iter().all(SourceFile::is_told);
+        !job.transform.is_identified() || !found.files.iter().all(SourceFile::is_identified);
     let output = Output { cannot_resume, ..output.clone() };
     let files = JobInputs::Files(states(&found.files));
     let identity = identity(job, files, &found.sources, &output);

@@ -8,11 +8,11 @@ use super::records::Records;
 use super::repack::{KeptRows, pack_kept};
 use crate::config::{Inputs, Shares, Validation};
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::tokenized_blocks::Intake;
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
+use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::Report;
 use crate::sink::{Sink, Tables};
 use crate::source::{Blocks, FoundFiles, discover};
@@ -37,8 +37,8 @@ pub fn pack_files(
     }
     let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
         let about = InputFacts::new(&job, &found);
-        let given = (about, validation, job.options.rows.shares.is_some().then(|| found.clone()));
-        return pack_blocks(&job, Blocks::new(found), given, control, tables);
+        let context = (about, validation, job.options.rows.shares.is_some().then(|| found.clone()));
+        return pack_blocks(&job, Blocks::new(found), context, control, tables);
     };
     let records = Records::Files(found.clone());
     let entry = CacheEntry::of(&job, &records, cache, control)?;
@@ -49,8 +49,12 @@ pub fn pack_files(
 }
 
 /// Refuses an option beside shares, if it is `given`.
-pub(super) fn refuse_with_shares(shares: &Shares, option: &'static str, given: bool) -> Result<()> {
-    if !given {
+pub(super) fn refuse_with_shares(
+    shares: &Shares,
+    option: &'static str,
+    is_set: bool,
+) -> Result<()> {
+    if !is_set {
         return Ok(());
     }
     let reason = format!("is given beside `{option}`; leave one of them out");

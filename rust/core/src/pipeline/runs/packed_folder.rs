@@ -104,7 +104,7 @@ impl<'a> PackedFolder<'a> {
     ///
     /// [`Error::Io`].
     pub fn copy(&self, name: &str, bytes: u64, path: &Path) -> Result<()> {
-        let (new, file) = Temporary::beside(path, ".new").map_err(Error::io(path))?;
+        let (new, file) = Temporary::named(path, ".new").map_err(Error::io(path))?;
         let mut out = BufWriter::with_capacity(BUFFER, file);
         self.folder.fetch(name, bytes, None, &mut out, self.control)?;
         out.flush().map_err(Error::io(path))?;
@@ -129,8 +129,8 @@ impl<'a> PackedFolder<'a> {
         if hashed.hasher.finalize() == whole {
             return Ok(());
         }
-        let said = "has another hash than the manifest says: it has changed since it was written; pack again, and see `fastpack verify`";
-        Err(self.refused(name, said))
+        let reason = "has another hash than the manifest says: it has changed since it was written; pack again, and see `fastpack verify`";
+        Err(self.refused(name, reason))
     }
 
     fn hash_of(&self, file: &ListedFile) -> Result<blake3::Hash> {
@@ -138,8 +138,8 @@ impl<'a> PackedFolder<'a> {
         parsed.map_err(|_| self.refused(&file.name, "the manifest lists no hash of it; pack again"))
     }
 
-    fn refused(&self, name: &str, said: &'static str) -> Error {
-        let refused = std::io::Error::new(std::io::ErrorKind::InvalidData, said);
+    fn refused(&self, name: &str, reason: &'static str) -> Error {
+        let refused = std::io::Error::new(std::io::ErrorKind::InvalidData, reason);
         Error::io(self.folder.name_of(name))(refused)
     }
 }

@@ -8,11 +8,11 @@ use std::time::Instant;
 use crate::config::{Options, Output};
 use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
-use crate::pipeline::accounts::input_facts::InputFacts;
-use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome};
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::planned_packing::Packing;
+use crate::pipeline::statistics::input_facts::InputFacts;
+use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::Report;
 use crate::sink::Folder;
 use crate::source::{Blocks, FoundFiles, SourceFile};
@@ -46,7 +46,7 @@ pub(in crate::pipeline) fn pack_each(
         at: 0,
         store,
         packing: packing(&options, job, &about, store)?,
-        total: Books::default(),
+        total: PackedCounts::default(),
         reports: BTreeMap::new(),
     };
     let seen = Intake::new(job, control).read(Blocks::new(found), Some(store.0), |outcome| {
@@ -78,7 +78,7 @@ struct Each<'a> {
     /// The log of documents; the output, with the memory that they may take and the coding of rows.
     store: (&'a Arc<Log>, &'a Output),
     packing: Packing<'a>,
-    total: Books,
+    total: PackedCounts,
     reports: BTreeMap<String, Report>,
 }
 
@@ -88,7 +88,7 @@ impl Each<'_> {
         while self.files[self.at].0 != *outcome.documents.path() {
             self.finish_file()?;
         }
-        self.packing.gather(outcome)
+        self.packing.store_block(outcome)
     }
 
     /// Packs and writes the current file, and moves to the next.
@@ -99,9 +99,10 @@ impl Each<'_> {
         let packing = std::mem::replace(&mut self.packing, next);
         let done = self.folder.begin(self.stems[self.at].clone())?;
         let done = usize::try_from(done).expect("rows of a plan, which is in memory");
-        let books = packing.finish(done, self.control, self.folder)?;
-        self.total.merge(books.clone());
-        let mut report = books.report(self.options, self.about.of_part(1, bytes), started)?;
+        let packed_counts = packing.finish(done, self.control, self.folder)?;
+        self.total.merge(packed_counts.clone());
+        let mut report =
+            packed_counts.report(self.options, self.about.of_part(1, bytes), started)?;
         report.timing = None;
         self.reports.insert(path.display().to_string(), report);
         self.control.enter(Phase::Tokenize);

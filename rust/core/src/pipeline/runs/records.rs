@@ -1,8 +1,8 @@
 //! [`Records`]: the input of a run, files or records in memory.
 
 use crate::config::{Reading, Source};
-use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::job::Job;
+use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::source::{Blocks, FoundFiles, Memory};
 
 /// The input of a run.

@@ -11,12 +11,12 @@ use crate::config::{Options, Output, Validation};
 use crate::document::store::{Log, LogEntry, LoggedBlock, Store};
 use crate::error::{Error, Result};
 use crate::objective::{Vocabulary, objective};
-use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::documents::rendering::choices::TurnChoices;
 use crate::pipeline::documents::tokenized_blocks::Outcome;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::pipeline::runs::output_folder::{in_folder, read_report};
+use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::Report;
 use crate::report::timing::Work;
 use crate::sink::{KeptTokens, Sink, kept};
@@ -57,9 +57,9 @@ pub fn repack(
     let options = &options;
     options.validate()?;
     output.validate(&options.rows)?;
-    let made_with = kept.job.made_by.as_ref().and_then(|made_by| made_by.tokenizer.as_deref());
+    let kept_tokenizer = kept.job.made_by.as_ref().and_then(|made_by| made_by.tokenizer.as_deref());
     if let Some(tokenizer) = vocabulary.tokenizer
-        && made_with != Some(tokenizer.fingerprint())
+        && kept_tokenizer != Some(tokenizer.fingerprint())
     {
         let reason = "is another than that of the kept tokens; pass the one that made them";
         return Err(Error::option("tokenizer", reason));
@@ -69,13 +69,13 @@ pub fn repack(
             "is \"trim\", but the tokens were kept without the ends of turns; keep them with it";
         return Err(Error::option("overlong", reason));
     }
-    let made = kept.job.token_options.documents;
-    if made != options.tokens.documents {
+    let kept_documents = kept.job.token_options.documents;
+    if kept_documents != options.tokens.documents {
         let reason = message![
             set("objective", options.rows.objective.name().name()),
             format!(
                 " is made of other documents than those that were kept ({}); pack the files again",
-                made.name()
+                kept_documents.name()
             ),
         ];
         return Err(Error::option("objective", reason));

@@ -15,13 +15,13 @@ use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, lower_bound_of_pictures, plan};
-use crate::pipeline::accounts::input_facts::InputFacts;
-use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::documents::rendering::choices::{TurnChoice, TurnChoices};
 use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::cutter::Cutter;
 use crate::pipeline::runs::time_estimate::{Machine, Scale, TimeEstimate};
+use crate::pipeline::statistics::input_facts::InputFacts;
+use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::ledger::{
     Count, DroppedRecord, Ledger, Note, NotedReport, PictureCount, Reason, SplitConversations,
 };
@@ -443,7 +443,7 @@ impl ScanState {
 /// The documents as pieces for one length of rows.
 struct Fitting {
     options: Options,
-    books: Books,
+    packed_counts: PackedCounts,
     pieces: Pieces,
 }
 
@@ -451,7 +451,7 @@ impl Fitting {
     fn new(options: &Options, max_length: NonZeroU32) -> Self {
         let mut options = options.clone();
         options.rows.packing.max_length = Some(max_length);
-        Self { options, books: Books::default(), pieces: Pieces::default() }
+        Self { options, packed_counts: PackedCounts::default(), pieces: Pieces::default() }
     }
 
     fn take(&mut self, outcome: &Outcome, before: u64) -> Result<()> {
@@ -462,7 +462,7 @@ impl Fitting {
                 Error::option("files", "hold more than 4294967296 documents; scan them in parts")
             })?;
             let document = outcome.documents.document(index);
-            self.books.pieces(document, name, cutter, &mut self.pieces)?;
+            self.packed_counts.pieces(document, name, cutter, &mut self.pieces)?;
         }
         Ok(())
     }
@@ -470,11 +470,11 @@ impl Fitting {
     fn plan(mut self, control: &Control) -> Result<Fit> {
         let packing = &self.options.rows.packing;
         let planned = plan(self.pieces, packing, control)?;
-        let ledger = &mut self.books.ledger;
+        let ledger = &mut self.packed_counts.ledger;
         for left in &planned.left_out {
             ledger.dropped.entry(left.reason).or_default().tokens += u64::from(left.piece.length);
         }
-        for (_, reason) in planned.gone(control)? {
+        for (_, reason) in planned.unpacked_documents(control)? {
             ledger.kept.documents -= 1;
             ledger.dropped.entry(reason).or_default().documents += 1;
         }
@@ -485,7 +485,7 @@ impl Fitting {
                 control.tick()?;
             }
             lengths.add(plan.room(piece.tokens()));
-            shown.merge(piece.made.pictures.into());
+            shown.merge(piece.sizes.pictures.into());
             ledger.kept.tokens += u64::from(piece.length);
         }
         let rows = plan.rows() as u64;

@@ -68,13 +68,13 @@ pub(crate) fn own(
         (None, None) => None,
     };
     if weight.is_some_and(|weight| weight > 0.0) && !speaks {
-        return Err(not_said(place));
+        return Err(untrainable(place));
     }
     Ok(weight)
 }
 
 /// The fault of a message that asks to be trained and is not of the assistant.
-pub(crate) fn not_said(place: &str) -> Fault {
+pub(crate) fn untrainable(place: &str) -> Fault {
     let message = format!(
         "`{place}` asks to be trained, but only what the assistant says can be, message by message"
     );

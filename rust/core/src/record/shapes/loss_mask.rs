@@ -1,6 +1,6 @@
 //! The mask of a record, with an entry for each message of a conversation.
 
-use super::flags::{TRAINED, WEIGHT, not_said, speaks};
+use super::flags::{TRAINED, WEIGHT, speaks, untrainable};
 use crate::config::Part;
 use crate::record::kinds::Conversation;
 use crate::record::parsing::fault::{Fault, wrong_type};
@@ -51,7 +51,7 @@ pub(crate) fn weigh(
             return Err(Fault::new(Reason::WrongType, message));
         }
         if trained && !speaks(message) {
-            return Err(not_said(&place));
+            return Err(untrainable(&place));
         }
         weight.get_or_insert(f32::from(u8::from(trained)));
     }

@@ -190,9 +190,9 @@ fn rename(message: &Map, from: &Json, place: &str, takes: MessageForms) -> Resul
     }
     if **from == *FUNCTION_CALL
         && takes.calls
-        && let Some((said, calls)) = tool_calls(&message["value"])
+        && let Some((words, calls)) = tool_calls(&message["value"])
     {
-        let mut renamed = self::message("assistant", Json::String(said.into()));
+        let mut renamed = self::message("assistant", Json::String(words.into()));
         renamed.insert("tool_calls".into(), calls);
         let flags = message.iter().filter(|(key, _)| flags::NAMES.contains(&&***key));
         renamed.extend(flags.map(|(key, value)| (Arc::clone(key), value.clone())));
@@ -224,8 +224,8 @@ fn tool_calls(text: &Json) -> Option<(&str, Json)> {
         let rest = text[start..].trim_start();
         rest.starts_with(['{', '[']).then_some(())?;
         let calls = json_calls(rest)?;
-        let said = &text[..text.len() - rest.len()];
-        Some((if said.trim().is_empty() { "" } else { said }, calls))
+        let words = &text[..text.len() - rest.len()];
+        Some((if words.trim().is_empty() { "" } else { words }, calls))
     })
 }
 

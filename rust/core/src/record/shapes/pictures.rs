@@ -46,45 +46,45 @@ pub(crate) fn attach(
     column: Option<Vec<Picture>>,
 ) -> Result<(), Fault> {
     let messages = &mut conversation.messages;
-    let given = column.as_ref().map_or(0, Vec::len);
+    let listed = column.as_ref().map_or(0, Vec::len);
     if column.is_some() && !messages.iter().any(|message| has_pictures(message)) {
-        add_parts(messages, given);
+        add_parts(messages, listed);
     }
     let mut column = column.unwrap_or_default().into_iter();
     let mut pictures = Vec::new();
     for (at, message) in messages.iter_mut().enumerate().filter(|(_, it)| has_pictures(it)) {
         let Some(Json::List(parts)) = message.get("content") else { continue };
-        let mut made = Vec::with_capacity(parts.len());
+        let mut new_parts = Vec::with_capacity(parts.len());
         for (number, part) in parts.iter().enumerate() {
             let Json::Map(map) = part else {
-                made.push(part.clone());
+                new_parts.push(part.clone());
                 continue;
             };
             if !has_picture(part) {
-                made.push(part.clone());
+                new_parts.push(part.clone());
                 continue;
             }
             let place = format!("messages[{at}].content[{number}]");
             let own = source(map, &place)?;
             let picture = own.or_else(|| column.next()).ok_or_else(|| {
-                let more = if given > 0 { "more " } else { "" };
+                let more = if listed > 0 { "more " } else { "" };
                 let message = format!(
                     "`{place}` is a picture without `image`, `path`, `url` or `base64`, and `images` beside the messages has no {more}pictures"
                 );
                 Fault::new(Reason::Picture, message)
             })?;
             pictures.push(picture);
-            made.push(Json::Map(Arc::new(without_source(map))));
+            new_parts.push(Json::Map(Arc::new(without_source(map))));
         }
         let mut changed = Map::clone(message);
-        changed.insert(Arc::from("content"), Json::List(Arc::new(made)));
+        changed.insert(Arc::from("content"), Json::List(Arc::new(new_parts)));
         *message = Arc::new(changed);
     }
     let left = column.len();
     if left > 0 {
         let message = format!(
-            "`images` holds {given} pictures, and the messages have places for {}",
-            given - left
+            "`images` holds {listed} pictures, and the messages have places for {}",
+            listed - left
         );
         return Err(Fault::new(Reason::Picture, message));
     }
@@ -451,14 +451,14 @@ mod tests {
 
     #[test]
     fn marks_become_parts_with_the_line_breaks_that_set_them_apart() {
-        let told = |part: &Json| match part {
+        let shown = |part: &Json| match part {
             Json::Map(part) => match part.get("text") {
                 Some(Json::String(text)) => text.to_string(),
                 _ => MARK.to_owned(),
             },
             other => panic!("{other:?}"),
         };
-        let parts = |text: &str| parts_of(text).iter().map(told).collect::<Vec<_>>();
+        let parts = |text: &str| parts_of(text).iter().map(shown).collect::<Vec<_>>();
         assert_eq!(parts("<image>\nwhat?"), ["<image>", "what?"]);
         assert_eq!(parts("what?\n<image>"), ["what?", "<image>"]);
         assert_eq!(parts("<image>\n<image>\n\na"), ["<image>", "<image>", "\na"]);

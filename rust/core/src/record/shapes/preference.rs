@@ -191,14 +191,14 @@ fn shared_messages(chosen: &[Arc<Map>], rejected: &[Arc<Map>]) -> usize {
 
 /// True if two messages say the same, whatever their flags.
 fn is_same(one: &Map, other: &Map) -> bool {
-    let said = |message: &Map| {
-        let mut said = message.clone();
-        said.retain(|name, _| !flags::NAMES.contains(&&**name));
-        said
+    let without_flags = |message: &Map| {
+        let mut bare = message.clone();
+        bare.retain(|name, _| !flags::NAMES.contains(&&**name));
+        bare
     };
     one == other
         || (flags::NAMES.iter().any(|flag| one.contains_key(*flag) || other.contains_key(*flag))
-            && said(one) == said(other))
+            && without_flags(one) == without_flags(other))
 }
 
 /// The prompt that both texts begin with, and the rest of each: the rule of `extract_prompt` of TRL.

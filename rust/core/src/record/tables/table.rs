@@ -22,7 +22,7 @@ use fastpack_template::json::{Json, Map};
 #[derive(Debug)]
 pub struct RecordTable {
     /// The rows, if the block is a table.
-    given: Option<RecordBatch>,
+    batch: Option<RecordBatch>,
     records: Vec<Arc<Map>>,
     /// The number of each record in the block.
     numbers: Vec<usize>,
@@ -36,8 +36,8 @@ impl RecordTable {
         if let Some(rows) = block.table() {
             let numbers: Vec<usize> = (0..rows.num_rows()).collect();
             let records = numbers.iter().map(|&at| Arc::new(row::plain(rows, at)));
-            let (records, given) = (records.collect(), Some(rows.clone()));
-            return Self { given, records, numbers, refused: Vec::new() };
+            let (records, batch) = (records.collect(), Some(rows.clone()));
+            return Self { batch, records, numbers, refused: Vec::new() };
         }
         let (mut numbers, mut records, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (at, record) in block.records().enumerate() {
@@ -50,7 +50,7 @@ impl RecordTable {
                 Err(_) => {}
             }
         }
-        Self { given: None, records, numbers, refused }
+        Self { batch: None, records, numbers, refused }
     }
 
     /// The numbers and faults of records that no function can be given and that could be read without one.
@@ -60,7 +60,7 @@ impl RecordTable {
 
     /// True if the records are rows of a table, whose types JSON may lack.
     pub fn is_of_rows(&self) -> bool {
-        self.given.is_some()
+        self.batch.is_some()
     }
 
     /// The number of records.
@@ -74,7 +74,7 @@ impl RecordTable {
     ///
     /// [`ArrowError`] for records that exceed the limits of Arrow.
     pub fn rows(&self) -> Result<RecordBatch, ArrowError> {
-        self.given.as_ref().map_or_else(|| columns(&self.records), |rows| Ok(rows.clone()))
+        self.batch.as_ref().map_or_else(|| columns(&self.records), |rows| Ok(rows.clone()))
     }
 
     /// The JSON of a record.
@@ -89,22 +89,21 @@ impl RecordTable {
         self.numbers[row]
     }
 
-    /// The rows that `map` made of some of these records, which were `given` to it.
-    pub fn mapped<'t>(&'t self, given: &'t RecordBatch, rows: &'t RecordBatch) -> MappedRows<'t> {
-        let table = given;
-        let given = given.schema_ref();
+    /// The rows that `map` made of some of these records, which were the rows `before`.
+    pub fn mapped<'t>(&'t self, before: &'t RecordBatch, rows: &'t RecordBatch) -> MappedRows<'t> {
+        let schema = before.schema_ref();
         let fields = rows.schema_ref().fields().iter().map(|field| {
-            let known = given.column_with_name(field.name());
+            let known = schema.column_with_name(field.name());
             known.map_or_else(|| Arc::clone(field), |(_, known)| returned(known, field))
         });
-        MappedRows { given: table, records: &self.records, rows, fields: fields.collect() }
+        MappedRows { before, records: &self.records, rows, fields: fields.collect() }
     }
 }
 
 /// The rows that `map` made of some records of a table.
 #[derive(Debug)]
 pub struct MappedRows<'t> {
-    given: &'t RecordBatch,
+    before: &'t RecordBatch,
     records: &'t [Arc<Map>],
     rows: &'t RecordBatch,
     fields: Vec<FieldRef>,
@@ -126,15 +125,15 @@ impl MappedRows<'_> {
         pictures: Option<&Fields>,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        let Self { given, records, .. } = *self;
+        let Self { before, records, .. } = *self;
         let mut record = Map::default();
         for (field, column) in self.fields.iter().zip(self.rows.columns()) {
-            let given = given.schema_ref().column_with_name(field.name()).map(|(number, known)| {
-                row::value(known, given.column(number), row)
+            let old = before.schema_ref().column_with_name(field.name()).map(|(number, known)| {
+                row::value(known, before.column(number), row)
                     .map_err(|fault| row::named(known, &fault))
             });
-            let made = row::value(field, column, at).map_err(|fault| row::named(field, &fault));
-            let (given, made) = match (given.transpose(), made) {
+            let new = row::value(field, column, at).map_err(|fault| row::named(field, &fault));
+            let (old, new) = match (old.transpose(), new) {
                 (_, Err(_)) if pictures.is_some_and(|it| it.names_pictures(field.name())) => {
                     let message = format!(
                         "`{}` holds bytes of pictures, which `map` cannot pass on; keep paths in it",
@@ -144,14 +143,14 @@ impl MappedRows<'_> {
                 }
                 // No shape uses a column that JSON cannot hold.
                 (_, Err(fault)) if is_no_json(&fault) => continue,
-                (Err(fault), Ok(made)) if is_no_json(&fault) => (None, made),
+                (Err(fault), Ok(new)) if is_no_json(&fault) => (None, new),
                 (Err(fault), _) | (_, Err(fault)) => return Err(fault),
-                (Ok(given), Ok(made)) => (given, made),
+                (Ok(old), Ok(new)) => (old, new),
             };
-            let value = if given.as_ref() == Some(&made) {
+            let value = if old.as_ref() == Some(&new) {
                 records[row].get(field.name().as_str()).cloned()
             } else {
-                Some(made)
+                Some(new)
             };
             if let Some(value) = value {
                 record.insert(Arc::from(field.name().as_str()), value);

@@ -149,9 +149,9 @@ impl Earlier {
     }
 
     /// Keeps the manifest of the output that is replaced in the work folder.
-    pub(crate) fn put_replaced(&self, target: &Target) -> Result<()> {
+    pub(crate) fn write_replaced(&self, target: &Target) -> Result<()> {
         let Some(replaced) = &self.replaced else { return Ok(()) };
-        target.put_own(&work(REPLACED), replaced.to_text(), self)
+        target.write_own(&work(REPLACED), replaced.to_text(), self)
     }
 
     /// Removes the files of the earlier outputs, the manifest first. Those that are files of `manifest` too stay: their names.

@@ -102,14 +102,16 @@ impl Placement for Bucket {
         lease.check(control)?;
         earlier.refuse_taken(&target, &manifest)?;
         // From here to the last line, the folder holds no whole output. A later run still knows its old content.
-        earlier.put_replaced(&target)?;
+        earlier.write_replaced(&target)?;
         let there = earlier.remove(&target, &manifest)?;
-        target.put_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
+        target.write_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
         let bucket = BucketPlace { target: &target, generation: &generation, dir, control };
         let missing = manifest.listed().filter(|(name, ..)| !there.contains(*name));
         // The report and its like come after all rows.
-        let beside: HashSet<&str> = manifest.beside.iter().map(|file| &*file.name).collect();
-        let (last, rows): (Vec<_>, Vec<_>) = missing.partition(|(name, ..)| beside.contains(name));
+        let metadata_files: HashSet<&str> =
+            manifest.metadata_files.iter().map(|file| &*file.name).collect();
+        let (last, rows): (Vec<_>, Vec<_>) =
+            missing.partition(|(name, ..)| metadata_files.contains(name));
         for missing in [rows, last] {
             let place = |(name, bytes, blake3): (&str, u64, &str)| {
                 let early = uploaded.get(name).filter(|(hash, _)| hash == blake3);
@@ -120,7 +122,7 @@ impl Placement for Bucket {
         }
         lease.check(control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
-        target.put_new(MANIFEST, text)?;
+        target.write_new(MANIFEST, text)?;
         remove_work(&target)?;
         drop(lease);
         // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
@@ -191,7 +193,7 @@ pub(super) fn finished(target: &Target, job: &Identity) -> Result<Option<String>
     let Some(text) = target.read(MANIFEST)? else { return Ok(None) };
     let manifest = Manifest::parse(&text).filter(|it| it.job.differences(job).is_none());
     let Some(manifest) = manifest else { return Ok(None) };
-    let Some(entry) = manifest.beside.iter().find(|file| file.name == REPORT) else {
+    let Some(entry) = manifest.metadata_files.iter().find(|file| file.name == REPORT) else {
         return Ok(None);
     };
     let Some(report) = target.read(REPORT)? else { return Ok(None) };

@@ -56,8 +56,8 @@ impl Folder {
         for name in manifest.names().chain([MANIFEST]) {
             let place = self.dir.join(name);
             if !self.owned.contains(name) && place.symlink_metadata().is_ok() {
-                let said = "has come to lie there while this ran; move it away, and run again";
-                return Err(Error::io(place)(io::Error::new(ErrorKind::AlreadyExists, said)));
+                let reason = "has come to lie there while this ran; move it away, and run again";
+                return Err(Error::io(place)(io::Error::new(ErrorKind::AlreadyExists, reason)));
             }
         }
         Ok(())
@@ -111,6 +111,6 @@ fn is_part(
 
 /// The error for a file of the work folder that has changed since it was written.
 fn changed(path: PathBuf) -> Error {
-    let said = "has changed since it was written, and is not published; run again";
-    Error::io(path)(io::Error::new(ErrorKind::InvalidData, said))
+    let reason = "has changed since it was written, and is not published; run again";
+    Error::io(path)(io::Error::new(ErrorKind::InvalidData, reason))
 }

@@ -281,7 +281,7 @@ impl Folder {
         manifest.tokens = tokens;
         for (name, content) in described.chain(others).chain([report]) {
             write(&self.work().join(flat(&name)), &content)?;
-            manifest.beside.push(MetadataFile::of(name, &content));
+            manifest.metadata_files.push(MetadataFile::of(name, &content));
         }
         self.list.sync()?;
         let new = self.work().join(MANIFEST_NEW);
@@ -303,7 +303,7 @@ impl Folder {
         if manifest.tokens.is_some() {
             self.placed.place(work.join(BLOCKS), &self.dir, TOKENS)?;
         }
-        for MetadataFile { name, .. } in &manifest.beside {
+        for MetadataFile { name, .. } in &manifest.metadata_files {
             self.placed.place(work.join(flat(name)), &self.dir, name)?;
         }
         self.placed.sync(&self.dir)?;

@@ -163,8 +163,8 @@ impl Evidence<Disk> for OwnFiles {
 
 /// The error for a file that somebody has written to since it was recognised.
 fn changed(path: PathBuf) -> Error {
-    let said = "has changed while this ran, and is not replaced; move it away";
-    Error::io(path)(io::Error::other(said))
+    let reason = "has changed while this ran, and is not replaced; move it away";
+    Error::io(path)(io::Error::other(reason))
 }
 
 /// The files that manifests list, by name.

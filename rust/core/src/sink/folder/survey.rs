@@ -251,9 +251,11 @@ fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<Damage
 /// All files of a finished folder but its shards: their names, sizes, and the hashes of small ones.
 fn kept_files(manifest: &Manifest) -> impl Iterator<Item = (&str, u64, Option<&str>)> {
     let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, tokens.bytes, None));
-    let beside =
-        manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, Some(it.blake3.as_str())));
-    tokens.chain(beside)
+    let metadata_files = manifest
+        .metadata_files
+        .iter()
+        .map(|it| (it.name.as_str(), it.bytes, Some(it.blake3.as_str())));
+    tokens.chain(metadata_files)
 }
 
 /// The first of some files of a finished folder that is missing or has changed.

@@ -158,8 +158,8 @@ pub(crate) fn remove_changed(folder: &Path, others: &mut Vec<String>) {
 }
 
 /// Writes a small file of the groups whole, or not at all, over one of them if there is one.
-pub(crate) fn put(path: &Path, text: &[u8]) -> io::Result<()> {
-    let (new, mut file) = Temporary::beside(path, NEW_ENDING)?;
+pub(crate) fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let (new, mut file) = Temporary::named(path, NEW_ENDING)?;
     file.write_all(text)?;
     file.sync_all()?;
     new.persist(path, &GroupFiles)

@@ -171,7 +171,7 @@ impl Groups {
         with_each(&*hold.0, it.kept(), keep, control)?;
         hold.0.check(control)?;
         it.etags = std::mem::take(&mut *locked(&etags));
-        self.store.records().put(&record_name(group, step), &sealed::seal(&it))?;
+        self.store.records().write(&record_name(group, step), &sealed::seal(&it))?;
         self.listed().names.insert(record_name(group, step));
         self.store.forget(&name);
         Ok(())
@@ -259,7 +259,7 @@ impl Groups {
     pub fn fail(&self, group: u64, error: &Error) {
         let text = sealed::seal(&Failed { error: in_one_line(error.to_string()) });
         // The error itself reaches the caller of this process.
-        let _ = self.store.records().put(&failed_name(group), &text);
+        let _ = self.store.records().write(&failed_name(group), &text);
         self.listed().names.insert(failed_name(group));
     }
 
@@ -272,7 +272,7 @@ impl Groups {
 
     /// Keeps the decisions of the job for other processes.
     pub fn keep(&self, decided: &impl Serialize) -> Result<()> {
-        self.store.records().put(DECIDED, &sealed::seal(decided))
+        self.store.records().write(DECIDED, &sealed::seal(decided))
     }
 
     /// The decision that another process has kept; `None` if none has.

@@ -573,12 +573,12 @@ mod tests {
                         shard.settle().expect("room");
                         shard.close("shard".to_owned()).expect("a disk").0
                     });
-                    let told = format!("{coding:?}, {count} batches of {tokens}, {number} threads");
-                    assert!(std::fs::read(&path).expect("the file") == expected, "{told}");
+                    let case = format!("{coding:?}, {count} batches of {tokens}, {number} threads");
+                    assert!(std::fs::read(&path).expect("the file") == expected, "{case}");
                     assert_eq!(
                         (file.bytes, &file.blake3),
                         (expected.len() as u64, &known),
-                        "{told}"
+                        "{case}"
                     );
                     assert_eq!(file.rows, 2 * count as u64);
                     let parts = expected.len().div_ceil(8 << 20);
@@ -636,8 +636,8 @@ mod tests {
         let mut batches = batches.into_iter();
         file.write(batches.by_ref().take(1).collect()).expect("room");
         control.cancel();
-        let told = batches.try_for_each(|batch| file.write(vec![batch]));
-        assert!(matches!(told.and_then(|()| file.settle()), Err(Error::Cancelled)));
+        let written = batches.try_for_each(|batch| file.write(vec![batch]));
+        assert!(matches!(written.and_then(|()| file.settle()), Err(Error::Cancelled)));
     }
 
     #[test]

@@ -88,8 +88,8 @@ impl RecordStore for BucketRecords {
         Ok(text.filter(|text| sealed::is_whole(text)).map(Vec::from))
     }
 
-    fn put(&self, name: &str, text: &str) -> Result<()> {
-        self.target.put_own(&self.key(name), text.to_owned(), &WorkNames)
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        self.target.write_own(&self.key(name), text.to_owned(), &WorkNames)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -146,7 +146,7 @@ impl BucketStore {
     }
 
     /// The folder of the local disk in which the output is made.
-    fn made(&self) -> PathBuf {
+    fn build_dir(&self) -> PathBuf {
         let dir = &self.output.dir;
         if self.job.is_grouped() { dir.with_extension(WHOLE_ENDING) } else { dir.clone() }
     }
@@ -190,7 +190,7 @@ impl JobStore for BucketStore {
     }
 
     fn tidy(&self, control: &Control) -> Result<()> {
-        bucket::tidy(&self.target, &self.output, (&self.made(), &self.job), control)?;
+        bucket::tidy(&self.target, &self.output, (&self.build_dir(), &self.job), control)?;
         remove_local(&self.local.output().dir, control);
         Ok(())
     }
@@ -362,11 +362,11 @@ impl LockedStore for LockedBucket<'_> {
         }
         remove_groups(target)?;
         let record = Manifest::new(Arc::clone(job), now, Vec::new());
-        target.put_new(&work(STARTED), record.to_text())
+        target.write_new(&work(STARTED), record.to_text())
     }
 
     fn remove_work(&self) -> Result<()> {
-        remove_finished(&self.store.made(), &self.store.job)?;
+        remove_finished(&self.store.build_dir(), &self.store.job)?;
         remove_work(&self.store.target)
     }
 
@@ -379,7 +379,7 @@ impl LockedStore for LockedBucket<'_> {
         let earlier = Earlier::find(target, output, job, control)?;
         // An output that is put together from groups is never resumed: the groups are kept instead.
         let cannot_resume = output.cannot_resume || job.is_grouped();
-        let local = Output { cannot_resume, ..local(output, store.made()) };
+        let local = Output { cannot_resume, ..local(output, store.build_dir()) };
         let disk = DiskStore::open(local.clone(), job)?;
         let mut bucket =
             Bucket::new(Arc::clone(target), (lease, generation), local, earlier, guard);
@@ -406,7 +406,7 @@ fn place(
     write: impl FnOnce(&mut fs::File) -> Result<()>,
 ) -> Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path)).map_err(Error::io(path))?;
-    let (new, mut file) = Temporary::beside(path, NEW_ENDING).map_err(Error::io(path))?;
+    let (new, mut file) = Temporary::named(path, NEW_ENDING).map_err(Error::io(path))?;
     write(&mut file)?;
     drop(file);
     new.persist(path, evidence).map_err(Error::io(path))

@@ -14,7 +14,7 @@ pub(crate) trait RecordStore: fmt::Debug + Send + Sync {
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
 
     /// Writes a record whole, or not at all, over one of that name if there is one.
-    fn put(&self, name: &str, text: &str) -> Result<()>;
+    fn write(&self, name: &str, text: &str) -> Result<()>;
 
     /// Removes a record, if there is one.
     fn remove(&self, name: &str) -> Result<()>;

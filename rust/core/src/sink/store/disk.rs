@@ -61,9 +61,9 @@ impl RecordStore for DiskRecords {
         })
     }
 
-    fn put(&self, name: &str, text: &str) -> Result<()> {
+    fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.groups.join(name);
-        group_files::put(&path, text.as_bytes()).map_err(Error::io(path))
+        group_files::write_file(&path, text.as_bytes()).map_err(Error::io(path))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -181,8 +181,8 @@ impl JobStore for DiskStore {
         let created = dir.symlink_metadata().is_err();
         refuse_no_folder(dir)?;
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let told = (!self.output.cannot_resume).then_some(&*name);
-        let (lock, waited) = Lock::take(dir, told, self.output.wait, control)?;
+        let job_name = (!self.output.cannot_resume).then_some(&*name);
+        let (lock, waited) = Lock::take(dir, job_name, self.output.wait, control)?;
         Ok(Box::new(LockedDisk { store: self, lock, created, waited }))
     }
 

@@ -74,8 +74,9 @@ fn texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Checked {
         return Ok(());
     }
     // The first byte of a character never has the form 0b10xxxxxx.
-    let begins = |at: &O| bytes.get(at.as_usize() - start).is_none_or(|byte| byte & 0xc0 != 0x80);
-    if simdutf8::basic::from_utf8(bytes).is_ok() && ends.iter().all(begins) {
+    let starts_character =
+        |at: &O| bytes.get(at.as_usize() - start).is_none_or(|byte| byte & 0xc0 != 0x80);
+    if simdutf8::basic::from_utf8(bytes).is_ok() && ends.iter().all(starts_character) {
         return Ok(());
     }
     // The bytes of a null need not be text.

@@ -20,7 +20,7 @@ const HASHED: usize = 8192;
 
 /// Some records that the caller hands over.
 #[derive(Debug)]
-pub enum GivenRecords {
+pub enum CallerRecords {
     /// Rows of a table.
     Rows(RecordBatch),
     /// The end: the reason that no more can be read.
@@ -37,15 +37,15 @@ pub enum GivenRecords {
 /// Returns the next records; `None` after the last.
 enum NextRecords {
     Table(vec::IntoIter<RecordBatch>),
-    Caller(Box<dyn FnMut() -> Result<Option<GivenRecords>> + Send>),
+    Caller(Box<dyn FnMut() -> Result<Option<CallerRecords>> + Send>),
 }
 
 impl NextRecords {
-    fn next(&mut self) -> Result<Option<GivenRecords>> {
+    fn next(&mut self) -> Result<Option<CallerRecords>> {
         match self {
             Self::Table(batches) => Ok(batches.next().map(|batch| match fault(&batch) {
-                Some(fault) => GivenRecords::Broken(fault),
-                None => GivenRecords::Rows(batch),
+                Some(fault) => CallerRecords::Broken(fault),
+                None => CallerRecords::Rows(batch),
             })),
             Self::Caller(next) => next(),
         }
@@ -89,7 +89,7 @@ impl Memory {
     /// The records of `next`, until it returns `None`. `format` is their name in reports.
     pub fn of(
         format: &'static str,
-        next: impl FnMut() -> Result<Option<GivenRecords>> + Send + 'static,
+        next: impl FnMut() -> Result<Option<CallerRecords>> + Send + 'static,
     ) -> Self {
         Self::new(format, NextRecords::Caller(Box::new(next)))
     }
@@ -164,16 +164,16 @@ impl Reader for MemoryReader {
             }
             match self.supply.next()? {
                 None => return Ok(None),
-                Some(GivenRecords::Broken(message)) => return Ok(Some(self.broken(message))),
-                Some(GivenRecords::Rows(batch)) => {
+                Some(CallerRecords::Broken(message)) => return Ok(Some(self.broken(message))),
+                Some(CallerRecords::Rows(batch)) => {
                     self.position += batch.get_array_memory_size() as u64;
                     self.rows = Some(BatchSlices::new(batch));
                 }
-                Some(GivenRecords::Values { bytes, places }) => {
+                Some(CallerRecords::Values { bytes, places }) => {
                     let first = self.next_row;
                     self.next_row += places.len() as u64;
                     self.position += bytes.len() as u64;
-                    return Ok(Some(Content::Given { first, bytes, places }));
+                    return Ok(Some(Content::FromMemory { first, bytes, places }));
                 }
             }
         }

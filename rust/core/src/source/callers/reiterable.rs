@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::memory::GivenRecords;
+use super::memory::CallerRecords;
 use crate::error::Result;
 use crate::source::block::{Block, Content};
 use crate::source::discovery::found::SourceFile;
@@ -16,7 +16,7 @@ pub trait Reiterable: fmt::Debug + Send {
     fn begin(&mut self, epoch: u64, at: Option<&str>) -> Result<()>;
 
     /// The next records: `most`, or fewer at the end.
-    fn next(&mut self, most: usize) -> Result<GivenRecords>;
+    fn next(&mut self, most: usize) -> Result<CallerRecords>;
 
     /// Leaves out the next records, and returns their number: `most`, or fewer at the end.
     fn skip(&mut self, most: u64) -> Result<u64>;
@@ -34,11 +34,13 @@ pub(crate) struct Values {
 
 impl Values {
     /// The records of a [`Reiterable`].
-    pub(crate) fn of(records: GivenRecords) -> Self {
+    pub(crate) fn of(records: CallerRecords) -> Self {
         match records {
-            GivenRecords::Values { bytes, places } => Self { bytes, places },
-            GivenRecords::Broken(message) => Self { bytes: Vec::new(), places: vec![Err(message)] },
-            GivenRecords::Rows(_) => Self::default(),
+            CallerRecords::Values { bytes, places } => Self { bytes, places },
+            CallerRecords::Broken(message) => {
+                Self { bytes: Vec::new(), places: vec![Err(message)] }
+            }
+            CallerRecords::Rows(_) => Self::default(),
         }
     }
 
@@ -88,7 +90,7 @@ impl Values {
     pub(crate) fn block(&self, file: &SourceFile, number: usize, first: u64) -> Block {
         let Self { bytes, places } = self.clone();
         let size = bytes.len() as u64;
-        let content = Content::Given { first, bytes, places };
+        let content = Content::FromMemory { first, bytes, places };
         Block::new(&file.path, number, file.source, size, content)
     }
 }

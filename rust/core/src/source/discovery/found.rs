@@ -100,7 +100,7 @@ impl SourceFile {
     }
 
     /// True if a later run can tell that the file is the same: its size and its etag or time are known.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_identified(&self) -> bool {
         self.etag.is_some() || self.modified > 0 || !self.location.is_remote()
     }
 }

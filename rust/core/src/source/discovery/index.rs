@@ -29,17 +29,17 @@ struct Kept<T> {
 }
 
 impl Index<'_> {
-    /// The fact `asked` about a file: from the folder, or by `find`.
+    /// The value of `fact` for a file: from the folder, or by `find`.
     pub(crate) fn kept<T: Serialize + DeserializeOwned>(
         self,
         file: &SourceFile,
-        asked: &impl Serialize,
+        fact: &impl Serialize,
         find: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let is_kept = file.is_told() && file.size >= LEAST;
+        let is_kept = file.is_identified() && file.size >= LEAST;
         let Some(dir) = self.0.filter(|_| is_kept) else { return find() };
         let identity = (file.path.to_string_lossy(), file.size, file.modified, &file.etag);
-        let all = (env!("CARGO_PKG_VERSION"), identity, file.format.to_string(), asked);
+        let all = (env!("CARGO_PKG_VERSION"), identity, file.format.to_string(), fact);
         let all = serde_json::to_vec(&all).expect("texts and numbers");
         let hash = blake3::hash(&all).to_hex();
         let path = dir.join(format!("places-{}.json", &hash[..DIGITS]));

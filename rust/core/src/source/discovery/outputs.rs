@@ -67,7 +67,7 @@ impl FoundOutputs {
             return known;
         }
         let is_work = folder.file_name().is_some_and(|name| name == WORK);
-        let is_one = is_work || sealed::begins(&folder.join(MANIFEST));
+        let is_one = is_work || sealed::looks_sealed(&folder.join(MANIFEST));
         self.known.insert(folder.to_owned(), is_one);
         is_one
     }

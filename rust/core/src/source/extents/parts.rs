@@ -46,9 +46,8 @@ pub(crate) fn parts(
                 continue;
             }
             let count = || counted(found, file, limited, &rest, control);
-            let asked = ("records", &rest);
-            let (bytes, count) =
-                if limited { count()? } else { index.kept(file, &asked, count)? };
+            let fact = ("records", &rest);
+            let (bytes, count) = if limited { count()? } else { index.kept(file, &fact, count)? };
             parts[number] = FilePart { bytes, records: rest.start..rest.end.min(count) };
             before = before.saturating_add(count);
         }

@@ -91,11 +91,11 @@ pub(crate) fn places(
 ) -> Result<Vec<Placed>> {
     let whole =
         || vec![Placed { bytes: file.size, first_record: 0, decoded: 0, place: ExtentPlace::File }];
-    let asked = ("places", part, most, numbering);
+    let fact = ("places", part, most, numbering);
     if is_line_file(file)? {
         let lines = || places_of_lines(file, part, most, numbering, control);
         let is_read = numbering.lines || numbering.records;
-        return if is_read { index.kept(file, &asked, lines) } else { lines() };
+        return if is_read { index.kept(file, &fact, lines) } else { lines() };
     }
     if file.format.container == Container::Parquet
         && let Some(groups) = parquet::groups(file)
@@ -133,7 +133,7 @@ pub(crate) fn places(
     if !ZstdFrames::may_be_of(file) {
         return Ok(whole());
     }
-    index.kept(file, &asked, || {
+    index.kept(file, &fact, || {
         Ok(match ZstdFrames::of(file, control)? {
             Some(frames) => places_of_frames(file, &frames, part, most, numbering, control)?,
             None => whole(),

@@ -40,41 +40,41 @@ impl JsonFieldKind {
     }
 }
 
-/// The field of a column that a function returned for a column of the field `given`. Texts in the place of JSON values
+/// The field of a column that a function returned for a column of the field `input`. Texts in the place of JSON values
 /// are marked: libraries that do not know the type give back its texts.
-pub(crate) fn returned(given: &Field, made: &FieldRef) -> FieldRef {
+pub(crate) fn returned(input: &Field, output: &FieldRef) -> FieldRef {
     let is_text = |field: &Field| {
         matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
     };
-    if is_text(made) && JsonFieldKind::of(made) == JsonFieldKind::Text {
-        let was_json = is_text(given) && JsonFieldKind::of(given) == JsonFieldKind::Json;
-        return if was_json { marked(made, RETURNED) } else { Arc::clone(made) };
+    if is_text(output) && JsonFieldKind::of(output) == JsonFieldKind::Text {
+        let was_json = is_text(input) && JsonFieldKind::of(input) == JsonFieldKind::Json;
+        return if was_json { marked(output, RETURNED) } else { Arc::clone(output) };
     }
-    let inside = match (given.data_type(), made.data_type()) {
-        (DataType::Struct(given), DataType::Struct(made)) => {
-            let fields = made.iter().map(|made| {
-                let known = given.iter().find(|given| given.name() == made.name());
-                known.map_or_else(|| Arc::clone(made), |given| returned(given, made))
+    let inside = match (input.data_type(), output.data_type()) {
+        (DataType::Struct(input), DataType::Struct(output)) => {
+            let fields = output.iter().map(|output| {
+                let known = input.iter().find(|input| input.name() == output.name());
+                known.map_or_else(|| Arc::clone(output), |input| returned(input, output))
             });
             Some(DataType::Struct(fields.collect()))
         }
-        (DataType::Map(given, _), DataType::Map(made, sorted)) => {
-            Some(DataType::Map(returned(given, made), *sorted))
+        (DataType::Map(input, _), DataType::Map(output, sorted)) => {
+            Some(DataType::Map(returned(input, output), *sorted))
         }
         // A map comes back as an object.
-        (DataType::Map(given, _), DataType::Struct(made)) => match given.data_type() {
-            DataType::Struct(entry) if entry.len() == 2 => {
-                Some(DataType::Struct(made.iter().map(|made| returned(&entry[1], made)).collect()))
-            }
+        (DataType::Map(input, _), DataType::Struct(output)) => match input.data_type() {
+            DataType::Struct(entry) if entry.len() == 2 => Some(DataType::Struct(
+                output.iter().map(|output| returned(&entry[1], output)).collect(),
+            )),
             _ => None,
         },
-        (given, made) => inner(given)
-            .zip(inner(made))
-            .and_then(|(given, field)| with_inner(made, returned(given, field))),
+        (input, output) => inner(input)
+            .zip(inner(output))
+            .and_then(|(input, field)| with_inner(output, returned(input, field))),
     };
     match inside {
-        Some(inside) => Arc::new(made.as_ref().clone().with_data_type(inside)),
-        None => Arc::clone(made),
+        Some(inside) => Arc::new(output.as_ref().clone().with_data_type(inside)),
+        None => Arc::clone(output),
     }
 }
 
@@ -93,8 +93,8 @@ pub(crate) fn of_parquet(fields: &Fields, columns: &SchemaDescriptor) -> Option<
         return None;
     }
     let mut leaves = is_json.into_iter();
-    let made: Fields = fields.iter().map(|field| of_leaves(field, &mut leaves)).collect();
-    (leaves.next().is_none() && made != *fields).then_some(made)
+    let marked_fields: Fields = fields.iter().map(|field| of_leaves(field, &mut leaves)).collect();
+    (leaves.next().is_none() && marked_fields != *fields).then_some(marked_fields)
 }
 
 /// The field with the mark at those of its leaves, in their order, that are of type JSON.

@@ -59,7 +59,7 @@ pub(crate) type ReadBatch = std::result::Result<Rows, String>;
 const SHOWN: usize = 200;
 
 /// The message of a library's error: its first line, cut to a bounded length.
-pub(crate) fn said(error: impl Display) -> String {
+pub(crate) fn short_message(error: impl Display) -> String {
     error.to_string().lines().next().unwrap_or_default().chars().take(SHOWN).collect()
 }
 

@@ -74,12 +74,12 @@ pub fn reindex(
         let parent = to.parent().unwrap_or(dir);
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
         let hidden = to.with_file_name(format!(".{}", name_of(&to)));
-        let made = match onward {
+        let created = match onward {
             // It is removed once it is elsewhere.
             Some(_) => Temporary::create(to.clone()),
             None => Temporary::unnamed(&hidden, ".new"),
         };
-        let (new, out) = made.map_err(Error::io(&*hidden))?;
+        let (new, out) = created.map_err(Error::io(&*hidden))?;
         let (parts, bytes_written) = write(file, (new.path(), out), control)?;
         let to = if let Some(onward) = &mut onward {
             onward.send(&name_in(dir, &to))?

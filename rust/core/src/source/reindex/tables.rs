@@ -40,8 +40,9 @@ pub(super) fn write_parquet(
             Some(writer) => writer,
             none => {
                 let out = out.try_clone().map_err(Error::io(path))?;
-                let made = ArrowWriter::try_new(out, batches[0].schema(), Some(properties.clone()));
-                none.insert(made.map_err(refused)?)
+                let created =
+                    ArrowWriter::try_new(out, batches[0].schema(), Some(properties.clone()));
+                none.insert(created.map_err(refused)?)
             }
         };
         for batch in batches {

@@ -117,7 +117,7 @@ impl Target {
 
     fn try_lock(&self, name: &str, owner: &str, seen: &SeenLocks) -> Result<Tried> {
         let began = Instant::now();
-        if let Some(version) = self.put_lock(name, owner, PutMode::Create)? {
+        if let Some(version) = self.write_lock(name, owner, PutMode::Create)? {
             return Ok(Tried::Taken(self.renewed(name, owner, version, began)));
         }
         let Some((held_by, version)) = self.read_lock(name)? else {
@@ -129,7 +129,7 @@ impl Target {
             return Ok(Tried::Held(known));
         }
         let began = Instant::now();
-        let taken = self.put_lock(name, owner, PutMode::Update(version))?;
+        let taken = self.write_lock(name, owner, PutMode::Update(version))?;
         Ok(match taken {
             Some(version) => Tried::Taken(self.renewed(name, owner, version, began)),
             None => Tried::Held(SeenLock::Unknown),
@@ -145,7 +145,7 @@ impl Target {
     /// Fails if the store writes over the lock that this process holds, although it was told not to: then it keeps no two
     /// processes apart.
     pub(crate) fn refuse_unconditional(&self, lease: &Lease) -> Result<()> {
-        if self.put_lock(&lease.name, "", PutMode::Create)?.is_none() {
+        if self.write_lock(&lease.name, "", PutMode::Create)?.is_none() {
             return Ok(());
         }
         self.unlink(std::slice::from_ref(&lease.name))?;
@@ -155,12 +155,12 @@ impl Target {
     }
 
     /// Writes a lock; `None` if the mode does not allow it.
-    fn put_lock(&self, name: &str, owner: &str, mode: PutMode) -> Result<Option<UpdateVersion>> {
+    fn write_lock(&self, name: &str, owner: &str, mode: PutMode) -> Result<Option<UpdateVersion>> {
         let (store, path) = (self.store.clone(), self.path(name)?);
         let (client, text) = (self.client.clone(), lock_text(owner));
-        let put =
-            self.tasks.run(async move { put_lock(&*store, &path, &text, mode, &client).await });
-        put.map_err(|error| match error.kind() {
+        let written =
+            self.tasks.run(async move { write_lock(&*store, &path, &text, mode, &client).await });
+        written.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::output(
                 self.name(),
                 "lies in a bucket that is not there; make the bucket first",
@@ -182,15 +182,15 @@ impl Target {
         let state = Arc::new(Mutex::new(Some(began)));
         let (store, path) = (self.store.clone(), self.path(name).expect("it was just written"));
         let (client, owner) = (self.client.clone(), owner.to_owned());
-        let told = Arc::clone(&state);
+        let shared = Arc::clone(&state);
         let renewal = self.tasks.begin(async move {
             let (mut version, mut since) = (version, began);
             loop {
                 tokio::time::sleep(RENEWAL).await;
                 let began = Instant::now();
                 let mode = PutMode::Update(version.clone());
-                let put = put_lock(&*store, &path, &lock_text(&owner), mode, &client).await;
-                let renewed = match put {
+                let written = write_lock(&*store, &path, &lock_text(&owner), mode, &client).await;
+                let renewed = match written {
                     Ok(Some(new)) => {
                         (version, since) = (new, began);
                         Some(began)
@@ -198,7 +198,7 @@ impl Target {
                     Err(_) if since.elapsed() < LEASE => continue,
                     Ok(None) | Err(_) => None,
                 };
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
                 if renewed.is_none() {
                     return;
                 }
@@ -259,32 +259,32 @@ fn lock_text(owner: &str) -> String {
 }
 
 /// Writes a lock; `None` if the mode does not allow it.
-async fn put_lock(
+async fn write_lock(
     store: &dyn ObjectStore,
     path: &object_store::path::Path,
     text: &str,
     mode: PutMode,
     client: &RetryingClient,
 ) -> io::Result<Option<UpdateVersion>> {
-    let put = || async {
+    let write = || async {
         let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
         match store.put_opts(path, PutPayload::from(text.to_owned()), options).await {
-            Ok(put) => return Ok(Some(put.into())),
+            Ok(written) => return Ok(Some(written.into())),
             Err(
                 object_store::Error::AlreadyExists { .. }
                 | object_store::Error::Precondition { .. },
             ) => {}
             // A lock to be renewed is gone. To one that is to be made, it says that there is no bucket.
             Err(object_store::Error::NotFound { .. }) if matches!(mode, PutMode::Update(_)) => {}
-            Err(error) => return Err(buckets::said(&error, client)),
+            Err(error) => return Err(buckets::to_io_error(&error, client)),
         }
         // The answer to a first try may have been lost.
         let Ok(got) = store.get_opts(path, GetOptions::default()).await else { return Ok(None) };
         let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-        let bytes = got.bytes().await.map_err(|error| buckets::said(&error, client))?;
+        let bytes = got.bytes().await.map_err(|error| buckets::to_io_error(&error, client))?;
         Ok((*bytes == *text.as_bytes()).then_some(UpdateVersion { e_tag, version }))
     };
-    client.repeat(put).await
+    client.repeat(write).await
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ async fn list_within(
         while let Some(meta) =
             timeout(patience, listed.next()).await.map_err(|_| endless(patience))?
         {
-            let meta = meta.map_err(|error| buckets::said(&error, &client))?;
+            let meta = meta.map_err(|error| buckets::to_io_error(&error, &client))?;
             let key = meta.location.as_ref().to_owned();
             if !keys.insert(blake3::hash(key.as_bytes())) {
                 return Err(repeats(&key));
@@ -167,16 +167,16 @@ mod tests {
         let tasks = Tasks::start(Arc::default()).expect("threads");
         let client = Arc::new(RetryingClient::new(&[].into()).expect("a client"));
         let store = Arc::new(Endless(InMemory::new()));
-        let put = Arc::clone(&store);
+        let bucket = Arc::clone(&store);
         let patience = Duration::from_millis(200);
         let since = Instant::now();
         let listed = tasks.run(async move {
-            let put = put.put(&Path::from("a"), PutPayload::from_static(b"1")).await;
-            put.map_err(io::Error::other)?;
+            let written = bucket.put(&Path::from("a"), PutPayload::from_static(b"1")).await;
+            written.map_err(io::Error::other)?;
             list_within(patience, store, None, client).await
         });
-        let said = listed.expect_err("it has no end").to_string();
-        assert!(said.contains("that name no object"), "{said}");
+        let message = listed.expect_err("it has no end").to_string();
+        assert!(message.contains("that name no object"), "{message}");
         assert!(since.elapsed() >= patience);
     }
 

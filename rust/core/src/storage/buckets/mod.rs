@@ -139,22 +139,22 @@ fn is_known(name: &str) -> bool {
 }
 
 fn refuse(address: &Address, client: &RetryingClient, error: &object_store::Error) -> Error {
-    let said = client.shown(&deepest(error));
-    Error::option("storage.options", format!("do not open `{}`: {said}", address.root))
+    let detail = client.shown(&deepest(error));
+    Error::option("storage.options", format!("do not open `{}`: {detail}", address.root))
 }
 
 /// The path of a key in its store.
 pub(super) fn path_of(key: &str) -> io::Result<Path> {
     let refuse = |_| {
-        let said =
+        let reason =
             "is a key that cannot be read: it has empty parts, `.` or `..` between its slashes";
-        io::Error::new(io::ErrorKind::InvalidInput, said)
+        io::Error::new(io::ErrorKind::InvalidInput, reason)
     };
     Path::parse(key).map_err(refuse)
 }
 
 /// An error of a store in the words of an [`io::Error`].
-pub(super) fn said(error: &object_store::Error, client: &RetryingClient) -> io::Error {
+pub(super) fn to_io_error(error: &object_store::Error, client: &RetryingClient) -> io::Error {
     use object_store::Error as Store;
     let detail = client.shown(&deepest(error));
     match error {
@@ -192,11 +192,11 @@ fn http_failure(error: &object_store::Error) -> Option<HttpErrorKind> {
 /// The status of the answer that an error is about, if it is about one. The library keeps the type of such errors to itself,
 /// so that their text tells it.
 fn status_of(error: &object_store::Error) -> Option<u16> {
-    let said = |cause: &(dyn std::error::Error + 'static)| {
+    let status = |cause: &(dyn std::error::Error + 'static)| {
         let text = cause.to_string();
         text.strip_prefix("Server returned non-2xx status code: ")?.get(..3)?.parse().ok()
     };
-    causes(error).find_map(said)
+    causes(error).find_map(status)
 }
 
 /// An error, and what caused it.

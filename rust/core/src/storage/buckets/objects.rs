@@ -25,7 +25,7 @@ use crate::util::ordered::ordered;
 use crate::util::threads::WAITING;
 
 /// The names up to which their versions are asked for one by one. More are listed.
-const ASKED: usize = 8;
+const MOST_REQUESTS: usize = 8;
 
 /// The times that a small object is written again, if others write it at the same time.
 const TRIES: usize = 5;
@@ -73,7 +73,7 @@ impl Medium for Target {
     type Failure = Error;
 
     fn stamps(&self, names: &[String]) -> Result<Vec<Option<Version>>> {
-        if names.len() > ASKED {
+        if names.len() > MOST_REQUESTS {
             let listed = self.entries_in("")?;
             let found = |name: &String| {
                 let at = listed.binary_search_by(|entry| entry.name.cmp(name)).ok()?;
@@ -81,13 +81,13 @@ impl Medium for Target {
             };
             return Ok(names.iter().map(found).collect());
         }
-        let (mut asked, mut stamps) = (names.iter(), Vec::with_capacity(names.len()));
+        let (mut remaining, mut stamps) = (names.iter(), Vec::with_capacity(names.len()));
         let ask = |name: &String| self.version(name);
         let take = |stamp| {
             stamps.push(stamp);
             Ok::<_, Error>(())
         };
-        ordered(WAITING, || Ok(asked.next()), || ask, take)?;
+        ordered(WAITING, || Ok(remaining.next()), || ask, take)?;
         Ok(stamps)
     }
 
@@ -107,7 +107,7 @@ impl Target {
                 if let [path] = &*paths {
                     return match store.delete(path).await {
                         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                        Err(error) => Err(buckets::said(&error, &client)),
+                        Err(error) => Err(buckets::to_io_error(&error, &client)),
                     };
                 }
                 let paths = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
@@ -115,7 +115,7 @@ impl Target {
                 while let Some(removed) = removed.next().await {
                     match removed {
                         Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                        Err(error) => return Err(buckets::said(&error, &client)),
+                        Err(error) => return Err(buckets::to_io_error(&error, &client)),
                     }
                 }
                 Ok(())
@@ -154,7 +154,7 @@ impl Target {
                     Ok(Some(Version::of(meta.size, meta.e_tag.as_deref(), meta.version)))
                 }
                 Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(buckets::said(&error, &client)),
+                Err(error) => Err(buckets::to_io_error(&error, &client)),
             }
         });
         found.map_err(Error::io(self.name_of(name)))
@@ -179,8 +179,8 @@ impl Target {
     /// Writes a small object to a name that must be free.
     ///
     /// Fails with [`Error::Output`] if another object lies there.
-    pub(crate) fn put_new(&self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
-        match self.put_if(name, &bytes.into(), PutMode::Create)? {
+    pub(crate) fn write_new(&self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
+        match self.write_if(name, &bytes.into(), PutMode::Create)? {
             Some(_) => Ok(()),
             None => Err(self.in_the_way(name)),
         }
@@ -189,7 +189,7 @@ impl Target {
     /// Writes a small object, over one that the evidence claims if there is one.
     ///
     /// Fails with [`Error::Output`] if an object of somebody else lies there.
-    pub(crate) fn put_own(
+    pub(crate) fn write_own(
         &self,
         name: &str,
         bytes: impl Into<Bytes>,
@@ -206,7 +206,7 @@ impl Target {
                     _ => return Err(self.in_the_way(&name)),
                 },
             };
-            if self.put_if(&name, &bytes, mode)?.is_some() {
+            if self.write_if(&name, &bytes, mode)?.is_some() {
                 return Ok(());
             }
         }
@@ -215,44 +215,46 @@ impl Target {
 
     /// The error for an object of somebody else where one of this job has to lie.
     pub(crate) fn in_the_way(&self, name: &str) -> Error {
-        let said = "has come to lie there while this ran, or has changed since fastpack wrote it, and is not replaced; move it \
+        let reason = "has come to lie there while this ran, or has changed since fastpack wrote it, and is not replaced; move it \
                     away, and run again";
-        Error::io(self.name_of(name))(io::Error::new(io::ErrorKind::AlreadyExists, said))
+        Error::io(self.name_of(name))(io::Error::new(io::ErrorKind::AlreadyExists, reason))
     }
 
     /// Writes an object by a name that is proved to be one of this job alone.
-    pub(crate) fn put_by_name(&self, proof: &Proof<Self>, bytes: &Bytes) -> Result<Version> {
-        let put = self.put_if(proof.name(), bytes, PutMode::Overwrite)?;
-        put.ok_or_else(|| self.in_the_way(proof.name()))
+    pub(crate) fn write_by_name(&self, proof: &Proof<Self>, bytes: &Bytes) -> Result<Version> {
+        let written = self.write_if(proof.name(), bytes, PutMode::Overwrite)?;
+        written.ok_or_else(|| self.in_the_way(proof.name()))
     }
 
     /// Writes an object; `None` if the mode does not allow it.
-    fn put_if(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<Option<Version>> {
+    fn write_if(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<Option<Version>> {
         let (store, path) = (self.store.clone(), self.path(name)?);
         let client = self.client.clone();
         let size = bytes.len() as u64;
         let sent = bytes.clone();
-        let put = self.tasks.run(async move {
-            let put = || async {
+        let written = self.tasks.run(async move {
+            let write = || async {
                 let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
                 match store.put_opts(&path, PutPayload::from(sent.clone()), options).await {
-                    Ok(put) => Ok(Some(Version::of(size, put.e_tag.as_deref(), put.version))),
+                    Ok(answer) => {
+                        Ok(Some(Version::of(size, answer.e_tag.as_deref(), answer.version)))
+                    }
                     Err(
                         object_store::Error::AlreadyExists { .. }
                         | object_store::Error::Precondition { .. },
                     ) => Ok(None),
-                    Err(error) => Err(buckets::said(&error, &client)),
+                    Err(error) => Err(buckets::to_io_error(&error, &client)),
                 }
             };
-            client.repeat(put).await
+            client.repeat(write).await
         });
-        match put.map_err(Error::io(self.name_of(name)))? {
+        match written.map_err(Error::io(self.name_of(name)))? {
             None => {
                 // The answer to a first try may have been lost.
                 let found = self.read_version(name)?;
                 Ok(found.filter(|(found, _)| *found == bytes).map(|(_, version)| version))
             }
-            put => Ok(put),
+            version => Ok(version),
         }
     }
 
@@ -274,7 +276,7 @@ impl Target {
                         object_store::Error::AlreadyExists { .. }
                         | object_store::Error::Precondition { .. },
                     ) => Ok(false),
-                    Err(error) => Err(buckets::said(&error, &client)),
+                    Err(error) => Err(buckets::to_io_error(&error, &client)),
                 }
             };
             client.repeat(copy).await
@@ -326,10 +328,10 @@ impl Target {
                 Err(error) => refused = Some(error),
             }
         }
-        let said = refused.map(|error| format!(" ({error})")).unwrap_or_default();
+        let detail = refused.map(|error| format!(" ({error})")).unwrap_or_default();
         let reason = format!(
             "its store does not refuse to copy over an object (conditional copy), so that files of others could be \
-             replaced{said}; write to a folder, and copy it"
+             replaced{detail}; write to a folder, and copy it"
         );
         Err(Error::output(self.name(), reason))
     }

@@ -29,7 +29,7 @@ pub(crate) struct ServerState {
     /// The most uploads that a page of their list holds; all if 0.
     pub(crate) uploads_of_a_page: usize,
     /// Uploads that somebody else ends once the last page of the list has been asked for.
-    pub(crate) gone_once_listed: Vec<usize>,
+    pub(crate) removed_once_listed: Vec<usize>,
     begun: usize,
 }
 
@@ -65,14 +65,14 @@ impl S3Server {
 
     /// The options of a target in its bucket.
     pub(crate) fn options(&self) -> StorageOptions {
-        let given = [
+        let settings = [
             ("aws_endpoint", &*self.address),
             ("aws_allow_http", "true"),
             ("aws_region", "us-east-1"),
             ("aws_access_key_id", "key"),
             ("aws_secret_access_key", "secret"),
         ];
-        let options = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let options = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         StorageOptions { options: options.into(), ..StorageOptions::default() }
     }
 
@@ -205,11 +205,11 @@ impl ServerState {
 
     /// A page of the list of unfinished uploads.
     fn list_of_uploads(&mut self, query: &BTreeMap<String, String>) -> String {
-        let given = |name: &str| {
+        let parameter = |name: &str| {
             query.get(name).map_or("", |it| it).replace("%2F", "/").replace("%20", " ")
         };
-        let behind = (given("key-marker"), given("upload-id-marker").parse().unwrap_or(0));
-        let prefix = given("prefix");
+        let behind = (parameter("key-marker"), parameter("upload-id-marker").parse().unwrap_or(0));
+        let prefix = parameter("prefix");
         let named = self.uploads.iter().map(|(number, (key, ..))| (key.clone(), *number));
         let mut listed: Vec<(String, usize)> =
             named.filter(|it| it.0.starts_with(&prefix) && *it > behind).collect();
@@ -218,7 +218,9 @@ impl ServerState {
         if is_truncated {
             listed.truncate(self.uploads_of_a_page);
         } else {
-            self.gone_once_listed.drain(..).for_each(|gone| drop(self.uploads.remove(&gone)));
+            self.removed_once_listed
+                .drain(..)
+                .for_each(|number| drop(self.uploads.remove(&number)));
         }
         let upload = |(key, number): &(String, usize)| {
             format!("<Upload><Key>{key}</Key><UploadId>{number}</UploadId></Upload>")

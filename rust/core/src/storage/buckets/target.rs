@@ -180,10 +180,11 @@ impl Target {
                 let got = match store.get_opts(&path, GetOptions::default()).await {
                     Ok(got) => got,
                     Err(object_store::Error::NotFound { .. }) => return Ok(None),
-                    Err(error) => return Err(buckets::said(&error, &client)),
+                    Err(error) => return Err(buckets::to_io_error(&error, &client)),
                 };
                 let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-                let bytes = got.bytes().await.map_err(|error| buckets::said(&error, &client))?;
+                let bytes =
+                    got.bytes().await.map_err(|error| buckets::to_io_error(&error, &client))?;
                 Ok(Some((bytes, UpdateVersion { e_tag, version })))
             };
             client.repeat(read).await
@@ -200,9 +201,9 @@ impl Target {
     ) -> Result<()> {
         let (store, client) = (Arc::clone(&self.store), Arc::clone(&self.client));
         let path = self.path(name)?;
-        let asked = path.clone();
+        let head_path = path.clone();
         let found = self.tasks.run(async move {
-            store.head(&asked).await.map_err(|error| buckets::said(&error, &client))
+            store.head(&head_path).await.map_err(|error| buckets::to_io_error(&error, &client))
         });
         let size = found.map_err(Error::io(self.name_of(name)))?.size;
         let mut under_way: VecDeque<Pending<io::Result<Bytes>>> = VecDeque::new();
@@ -225,7 +226,7 @@ impl Target {
             under_way.push_back(self.tasks.begin(async move {
                 let read = || async {
                     let got = store.get_range(&path, range.clone()).await;
-                    got.map_err(|error| buckets::said(&error, &client))
+                    got.map_err(|error| buckets::to_io_error(&error, &client))
                 };
                 client.repeat(read).await
             }));

@@ -58,7 +58,7 @@ impl Target {
             let (bucket, client) = (Arc::clone(s3), Arc::clone(&self.client));
             let ended = self.tasks.run(async move {
                 let ended = bucket.abort_multipart(&path, &upload_id).await;
-                ended.map_err(|error| buckets::said(&error, &client))
+                ended.map_err(|error| buckets::to_io_error(&error, &client))
             });
             match ended {
                 Ok(()) => {}
@@ -86,7 +86,7 @@ async fn list(
         let options = SignedUrlOptions::default().with_query(query);
         // The URL of the bucket itself.
         let url = s3.signed_url_opts(Method::GET, &Path::default(), SIGNED, &options).await;
-        let url = url.map_err(|error| buckets::said(&error, client))?;
+        let url = url.map_err(|error| buckets::to_io_error(&error, client))?;
         let answer = client.send_signed(reqwest::Request::new(Method::GET, url)).await;
         let answer = answer.map_err(|error| client.failed(&error.without_url()))?;
         if !answer.status().is_success() {
@@ -136,7 +136,7 @@ mod tests {
             "packed/uploadss/x own",
             "uploads/y own",
         ];
-        for gone in [&[][..], &[1], &[2, 4], &[1, 2, 3, 4, 6]] {
+        for removed in [&[][..], &[1], &[2, 4], &[1, 2, 3, 4, 6]] {
             server.with(|it| {
                 it.uploads = (1..)
                     .zip(keys)
@@ -144,11 +144,11 @@ mod tests {
                     .collect();
                 it.uploads_of_a_page = 2;
                 // Others end them once they are listed.
-                it.gone_once_listed = gone.to_vec();
+                it.removed_once_listed = removed.to_vec();
             });
             target.end_unfinished("uploads", &Ending(" own"));
             let left: Vec<usize> = server.with(|it| it.uploads.keys().copied().collect());
-            assert_eq!(left, [5, 7, 8], "without {gone:?}");
+            assert_eq!(left, [5, 7, 8], "without {removed:?}");
         }
     }
 }

@@ -54,7 +54,7 @@ impl Target {
         name: &str,
         expected: ExpectedHash<'_>,
     ) -> Result<()> {
-        self.put_new(name, read_whole(file, expected)?)
+        self.write_new(name, read_whole(file, expected)?)
     }
 
     /// Uploads an open file, which lay at `from`, by a name that is proved to be one of this job alone. The object is there whole,
@@ -73,7 +73,7 @@ impl Target {
             return self.upload_parts((file, from), proof.name(), expected, control);
         }
         let bytes = read_whole((file, from), expected)?;
-        self.put_by_name(proof, &bytes.into())
+        self.write_by_name(proof, &bytes.into())
     }
 
     /// Uploads an open file that the store does not copy at once, which lay at `from`, to a name that must be free.
@@ -123,7 +123,7 @@ impl Target {
         let begun = self.tasks.run(async move {
             let begin = || async {
                 let begun = store.put_multipart(&path).await;
-                begun.map_err(|error| buckets::said(&error, &client))
+                begun.map_err(|error| buckets::to_io_error(&error, &client))
             };
             client.repeat(begin).await
         });
@@ -145,10 +145,10 @@ impl Target {
                 // The name may be taken.
                 let _ = tokio::time::timeout(ABORT, upload.abort()).await;
             }
-            done.map_err(|error| buckets::said(&error, &client))
+            done.map_err(|error| buckets::to_io_error(&error, &client))
         });
         match done {
-            Ok(put) => Ok(Version::of(size, put.e_tag.as_deref(), put.version)),
+            Ok(answer) => Ok(Version::of(size, answer.e_tag.as_deref(), answer.version)),
             // The answer to the first try may have been lost.
             Err(error) => self.holds(name, size, again, control)?.ok_or_else(|| about()(error)),
         }
@@ -166,7 +166,9 @@ impl Target {
         let mut under_way: VecDeque<Pending<object_store::Result<()>>> = VecDeque::new();
         let wait = |pending: Pending<object_store::Result<()>>| -> Result<()> {
             let sent = pending.wait().map_err(Error::io(self.name_of(name)))?;
-            sent.map_err(|error| Error::io(self.name_of(name))(buckets::said(&error, &self.client)))
+            sent.map_err(|error| {
+                Error::io(self.name_of(name))(buckets::to_io_error(&error, &self.client))
+            })
         };
         for _ in 0..count {
             control.tick()?;
@@ -228,10 +230,10 @@ mod tests {
                 bytes[at] ^= 1;
                 fs::write(&path, &bytes).expect("room");
                 let refused = upload(way, &target, &path, "changed", &blake3);
-                let said = refused.expect_err("it has changed").to_string();
+                let message = refused.expect_err("it has changed").to_string();
                 assert!(
-                    said.contains("train-00000.arrow") && said.contains("has changed"),
-                    "{said}"
+                    message.contains("train-00000.arrow") && message.contains("has changed"),
+                    "{message}"
                 );
                 assert!(target.entries().expect("a list").is_empty(), "way {way}, {size} bytes");
                 bytes[at] ^= 1;
@@ -248,7 +250,7 @@ mod tests {
     fn uncopied(server: &S3Server, dir: &Path) -> (Target, std::path::PathBuf, Vec<u8>, String) {
         let opened = Target::open("s3://bucket/packed", &server.options(), Arc::default());
         let target = Target { most_copied: 1 << 20, ..opened.expect("a server") };
-        target.put_new(LOCK, "locked").expect("room");
+        target.write_new(LOCK, "locked").expect("room");
         let path = dir.join("train-00000.arrow");
         let size = 2 * usize::try_from(PART).expect("a small number") + 77;
         let bytes: Vec<u8> = (0..251_u8).cycle().take(size).collect();

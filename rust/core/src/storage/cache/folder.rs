@@ -30,7 +30,7 @@ pub(crate) struct RemoteFolder {
 enum FolderPlace {
     At(Address),
     /// The name whose files the caller gives.
-    Given(String),
+    Resolved(String),
 }
 
 impl RemoteFolder {
@@ -46,10 +46,10 @@ impl RemoteFolder {
     ) -> Result<Self> {
         // Blocks would be kept beside the whole files.
         let options = StorageOptions { block_cache: None, ..options.clone() };
-        let is_given = options.given.contains_key(url);
+        let is_resolved = options.resolved_files.contains_key(url);
         let session = Session::open(&options, cancelled)?;
-        let place = if is_given {
-            FolderPlace::Given(url.to_owned())
+        let place = if is_resolved {
+            FolderPlace::Resolved(url.to_owned())
         } else {
             FolderPlace::At(session.address(url)?)
         };
@@ -60,16 +60,17 @@ impl RemoteFolder {
     fn find(&self, name: &str) -> Result<Option<Arc<Object>>> {
         match &self.place {
             FolderPlace::At(folder) => Ok(self.session.find(&folder.inside(name))?.map(Arc::new)),
-            FolderPlace::Given(url) => {
-                let is_it =
-                    |given: &str| given.strip_suffix(name).is_some_and(|it| it.ends_with('/'));
-                let files = self.session.given(url).unwrap_or_default();
+            FolderPlace::Resolved(url) => {
+                let is_it = |file_name: &str| {
+                    file_name.strip_suffix(name).is_some_and(|it| it.ends_with('/'))
+                };
+                let files = self.session.resolved_files(url).unwrap_or_default();
                 // A file of this name may lie in a folder below too.
                 let found = files
                     .iter()
                     .filter(|file| is_it(&file.name))
                     .min_by_key(|file| file.name.len());
-                found.map(|file| self.session.given_object(file).map(Arc::new)).transpose()
+                found.map(|file| self.session.resolved_object(file).map(Arc::new)).transpose()
             }
         }
     }
@@ -78,7 +79,7 @@ impl RemoteFolder {
     pub(crate) fn name_of(&self, name: &str) -> PathBuf {
         match &self.place {
             FolderPlace::At(folder) => PathBuf::from(folder.inside(name).name),
-            FolderPlace::Given(url) => {
+            FolderPlace::Resolved(url) => {
                 PathBuf::from(format!("{}/{name}", url.trim_end_matches('/')))
             }
         }
@@ -105,10 +106,10 @@ impl RemoteFolder {
         control: &Control,
     ) -> Result<()> {
         let Some(object) = self.find(name)? else {
-            let said = "No such file, which the manifest of the folder lists";
+            let reason = "No such file, which the manifest of the folder lists";
             return Err(Error::io(self.name_of(name))(io::Error::new(
                 io::ErrorKind::NotFound,
-                said,
+                reason,
             )));
         };
         let about = || Error::io(&**object.name());
@@ -129,8 +130,9 @@ impl RemoteFolder {
             let part = first.wait().map_err(about())?;
             if hashes.is_some_and(|hashes| !hashes.is_part(number, &part)) {
                 let at = number * PART;
-                let said = format!("the bytes from {at} on are others than those of the manifest");
-                return Err(about()(other(&said)));
+                let reason =
+                    format!("the bytes from {at} on are others than those of the manifest");
+                return Err(about()(other(&reason)));
             }
             out.write_all(&part).map_err(about())?;
             number += 1;
@@ -140,9 +142,9 @@ impl RemoteFolder {
 }
 
 /// The error for a file that is not the one of the manifest.
-fn other(said: &str) -> io::Error {
-    let said = format!(
-        "{said}: it has changed since it was written; pack again, and see `fastpack verify`"
+fn other(reason: &str) -> io::Error {
+    let message = format!(
+        "{reason}: it has changed since it was written; pack again, and see `fastpack verify`"
     );
-    io::Error::new(io::ErrorKind::InvalidData, said)
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }

@@ -100,7 +100,7 @@ impl BlockCache {
 
     /// Keeps the bytes of a range of an object. Where that fails, or where a file of somebody else lies, they are fetched again
     /// another time.
-    pub(super) fn put(&self, object: &str, range: &Range<u64>, bytes: &Bytes) {
+    pub(super) fn keep_range(&self, object: &str, range: &Range<u64>, bytes: &Bytes) {
         let size = (bytes.len() + SEAL) as u64;
         if size > self.most {
             return;
@@ -108,7 +108,7 @@ impl BlockCache {
         let path = self.path(object, range);
         let write = || -> io::Result<()> {
             fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
-            let (new, mut file) = Temporary::beside(&path, ".new")?;
+            let (new, mut file) = Temporary::named(&path, ".new")?;
             file.write_all(bytes)?;
             file.write_all(&seal(&path, bytes).expect("its name is a hash"))?;
             new.persist(&path, self)
@@ -223,7 +223,7 @@ fn mark(dir: &Path) -> Result<()> {
     if let Some(name) = named {
         return Err(not_ours(dir, &name));
     }
-    let (new, mut file) = Temporary::beside(&marker, ".new").map_err(Error::io(&marker))?;
+    let (new, mut file) = Temporary::named(&marker, ".new").map_err(Error::io(&marker))?;
     file.write_all(MARK.as_bytes()).map_err(Error::io(&marker))?;
     match new.place(&marker) {
         // Another process has just done so.
@@ -300,7 +300,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let cache = BlockCache::open(dir.path(), 1 << 20).expect("a folder");
         let bytes = Bytes::from_static(b"some bytes");
-        cache.put("s3://b/k\n1", &(0..10), &bytes);
+        cache.keep_range("s3://b/k\n1", &(0..10), &bytes);
         assert_eq!(cache.get("s3://b/k\n1", &(0..10)), Some(bytes.clone()));
         assert_eq!(cache.get("s3://b/k\n2", &(0..10)), None);
         assert_eq!(cache.get("s3://b/k\n1", &(0..9)), None);
@@ -309,7 +309,7 @@ mod tests {
         broken[3] ^= 1;
         fs::write(&path, broken).expect("room");
         assert_eq!(cache.get("s3://b/k\n1", &(0..10)), None);
-        cache.put("s3://b/k\n1", &(0..10), &bytes);
+        cache.keep_range("s3://b/k\n1", &(0..10), &bytes);
         assert_eq!(cache.get("s3://b/k\n1", &(0..10)), Some(bytes));
     }
 
@@ -321,10 +321,10 @@ mod tests {
         let foreign = cache.path("object", &(0..1000));
         fs::create_dir_all(foreign.parent().expect("a folder")).expect("room");
         fs::write(&foreign, vec![7; 1064]).expect("room");
-        cache.put("object", &(0..1000), &bytes);
+        cache.keep_range("object", &(0..1000), &bytes);
         assert_eq!(cache.get("object", &(0..1000)), None);
         for number in 1..9 {
-            cache.put("object", &(number * 1000..(number + 1) * 1000), &bytes);
+            cache.keep_range("object", &(number * 1000..(number + 1) * 1000), &bytes);
         }
         assert_eq!(fs::read(&foreign).expect("the file"), vec![7; 1064]);
         assert!(files(&cache.dir).len() <= 2);
@@ -351,12 +351,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let cache = BlockCache::open(dir.path(), 10_000).expect("a folder");
         for number in 0..100_u64 {
-            cache.put("object", &(number * 1000..(number + 1) * 1000), &Bytes::from(vec![1; 1000]));
+            cache.keep_range(
+                "object",
+                &(number * 1000..(number + 1) * 1000),
+                &Bytes::from(vec![1; 1000]),
+            );
             let held: u64 = files(&cache.dir).iter().map(|file| file.bytes).sum();
             assert!(held <= 10_000, "{held}");
         }
         assert!(cache.get("object", &(99_000..100_000)).is_some());
-        cache.put("object", &(0..20_000), &Bytes::from(vec![1; 20_000]));
+        cache.keep_range("object", &(0..20_000), &Bytes::from(vec![1; 20_000]));
         assert!(cache.get("object", &(0..20_000)).is_none(), "it is larger than the cache");
         let smaller = BlockCache::open(dir.path(), 2000).expect("a folder");
         assert!(files(&smaller.dir).len() <= 1);

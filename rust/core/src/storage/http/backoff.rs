@@ -9,7 +9,7 @@ const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// The longest wait that a server may ask for by `Retry-After`. With a longer one the request fails.
-const LONGEST_ASKED: Duration = Duration::from_secs(120);
+const LONGEST_REQUESTED: Duration = Duration::from_secs(120);
 
 /// The waits between the tries of a request.
 #[derive(Debug)]
@@ -29,14 +29,16 @@ impl Backoff {
         self.tried = 0;
     }
 
-    /// The wait before the next try, no shorter than `asked`; `None` after the last.
-    pub(crate) fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
-        if self.tried >= self.most || asked.is_some_and(|asked| asked > LONGEST_ASKED) {
+    /// The wait before the next try, no shorter than `requested`; `None` after the last.
+    pub(crate) fn next(&mut self, requested: Option<Duration>) -> Option<Duration> {
+        if self.tried >= self.most
+            || requested.is_some_and(|requested| requested > LONGEST_REQUESTED)
+        {
             return None;
         }
         let wait = FIRST.saturating_mul(1 << self.tried.min(16)).min(LONGEST);
         self.tried += 1;
-        Some(asked.map_or(wait, |asked| asked.max(wait)))
+        Some(requested.map_or(wait, |requested| requested.max(wait)))
     }
 }
 

@@ -166,13 +166,13 @@ impl RetryingClient {
             };
             let answer = client.execute(again).await;
             self.note_time(&answer);
-            let asked = match &answer {
+            let requested = match &answer {
                 Ok(answer) if may_pass(answer.status().as_u16()) => retry_after(answer.headers()),
                 Ok(_) => return answer,
                 Err(error) if error.is_builder() || error.is_redirect() => return answer,
                 Err(_) => None,
             };
-            let Some(wait) = backoff.next(asked) else { return answer };
+            let Some(wait) = backoff.next(requested) else { return answer };
             drop(answer);
             tokio::time::sleep(wait).await;
         }
@@ -240,11 +240,11 @@ pub(crate) fn deepest(error: &dyn std::error::Error) -> String {
 
 /// The wait that a server asks for, in seconds or until a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let asked = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = asked.parse() {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let until = DateTime::parse_from_rfc2822(asked).ok()?;
+    let until = DateTime::parse_from_rfc2822(text).ok()?;
     (until.with_timezone(&Utc) - Utc::now()).to_std().ok()
 }
 
@@ -271,8 +271,8 @@ fn secrets(options: &BTreeMap<String, String>) -> Vec<String> {
         let name = name.to_ascii_lowercase();
         !PLAIN.iter().any(|plain| name.ends_with(plain))
     });
-    let given = options.map(|(_, value)| value.clone()).chain(variables.map(|(_, value)| value));
-    let mut found: Vec<String> = given.filter(|value| value.len() >= SHORTEST_SECRET).collect();
+    let values = options.map(|(_, value)| value.clone()).chain(variables.map(|(_, value)| value));
+    let mut found: Vec<String> = values.filter(|value| value.len() >= SHORTEST_SECRET).collect();
     // A secret that contains another is replaced first.
     found.sort_by_key(|value| std::cmp::Reverse(value.len()));
     found
@@ -326,14 +326,14 @@ mod tests {
 
     #[test]
     fn the_wait_that_a_server_asks_for_is_read() {
-        let asked = |text: &str| {
+        let wait_of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, text.parse().expect("a header"));
             retry_after(&headers)
         };
-        assert_eq!(asked("7"), Some(Duration::from_secs(7)));
-        assert_eq!(asked("soon"), None);
+        assert_eq!(wait_of("7"), Some(Duration::from_secs(7)));
+        assert_eq!(wait_of("soon"), None);
         let date = (Utc::now() + chrono::Duration::seconds(60)).to_rfc2822();
-        assert!(asked(&date).is_some_and(|wait| wait.as_secs() > 50));
+        assert!(wait_of(&date).is_some_and(|wait| wait.as_secs() > 50));
     }
 }

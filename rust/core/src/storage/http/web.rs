@@ -48,14 +48,14 @@ impl Web {
 
     /// Headers of names and values.
     pub(crate) fn headers<'a>(
-        given: impl IntoIterator<Item = (&'a String, &'a String)>,
+        pairs: impl IntoIterator<Item = (&'a String, &'a String)>,
     ) -> Option<HeaderMap> {
         let header = |(name, value): (&String, &String)| {
             let mut value = HeaderValue::from_str(value).ok()?;
             value.set_sensitive(true);
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
         };
-        given.into_iter().map(header).collect()
+        pairs.into_iter().map(header).collect()
     }
 
     /// Asks for the size and the first bytes.
@@ -69,9 +69,9 @@ impl Web {
                 let mut bytes = BytesMut::new();
                 match answer.append_to(&mut bytes).await? {
                     None => Ok((answer.stat, bytes.freeze())),
-                    Some(said) => {
-                        let said = client.shown(&said);
-                        Err(io::Error::new(io::ErrorKind::ConnectionAborted, said))
+                    Some(reason) => {
+                        let reason = client.shown(&reason);
+                        Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason))
                     }
                 }
             })
@@ -100,23 +100,25 @@ impl Web {
                 Some(answer.url().clone());
         }
         let mut stat = stat_of(answer.headers());
-        let told = ToldSize::of(&answer)?;
-        let (size, length) = match (told, known) {
-            (ToldSize::Nothing, None) => return Ok(Got::Empty(stat)),
-            (ToldSize::Nothing | ToldSize::Changed, Some(_)) => return Err(Stopped::Changed.into()),
-            (ToldSize::Changed, None) => return Err(unsized_file()),
-            (ToldSize::Part(got, size), known) if got.start == range.start => {
+        let answered = AnsweredRange::of(&answer)?;
+        let (size, length) = match (answered, known) {
+            (AnsweredRange::Nothing, None) => return Ok(Got::Empty(stat)),
+            (AnsweredRange::Nothing | AnsweredRange::Changed, Some(_)) => {
+                return Err(Stopped::Changed.into());
+            }
+            (AnsweredRange::Changed, None) => return Err(unsized_file()),
+            (AnsweredRange::Part(got, size), known) if got.start == range.start => {
                 (size.or(known.map(|known| known.size)), got.end - got.start)
             }
-            (ToldSize::Part(..), _) => return Err(other_bytes()),
-            (ToldSize::Whole(size), Some(known)) if size != known.size => {
+            (AnsweredRange::Part(..), _) => return Err(other_bytes()),
+            (AnsweredRange::Whole(size), Some(known)) if size != known.size => {
                 return Err(Stopped::Changed.into());
             }
             // A server that knows no ranges sends the whole, which does for a small file.
-            (ToldSize::Whole(size), _) if range.start == 0 && size <= range.end.max(WHOLE) => {
+            (AnsweredRange::Whole(size), _) if range.start == 0 && size <= range.end.max(WHOLE) => {
                 (Some(size), size)
             }
-            (ToldSize::Whole(_), _) => {
+            (AnsweredRange::Whole(_), _) => {
                 return Err(unsupported("the server sends no ranges of a file"));
             }
         };
@@ -136,10 +138,10 @@ impl Web {
         let is_own = url == self.url;
         let request = self.request(Method::HEAD, url, is_own, client)?;
         let answer = client.send(request).await.map_err(|error| client.failed(&error))?;
-        let told = Stat { size: stat.size, ..stat_of(answer.headers()) };
+        let answered = Stat { size: stat.size, ..stat_of(answer.headers()) };
         match content_length(answer.headers()) {
             Some(size) if answer.status() == StatusCode::OK => {
-                stat.check(&told)?;
+                stat.check(&answered)?;
                 Ok(size)
             }
             _ => Err(unsized_file()),
@@ -156,8 +158,8 @@ impl Web {
     ) -> io::Result<Response> {
         let mut request = self.request(Method::GET, url, with_headers, client)?;
         let headers = request.headers_mut();
-        let asked = "bytes=".to_owned() + &format!("{}-{}", range.start, range.end - 1);
-        headers.insert(RANGE, HeaderValue::from_str(&asked).expect("digits"));
+        let requested = "bytes=".to_owned() + &format!("{}-{}", range.start, range.end - 1);
+        headers.insert(RANGE, HeaderValue::from_str(&requested).expect("digits"));
         // A weak etag matches nothing: the etag of the answer is compared.
         if let Some(etag) = etag.filter(|etag| !etag.starts_with("W/"))
             && let Ok(etag) = HeaderValue::from_str(etag)
@@ -216,7 +218,7 @@ impl WebAnswer {
 }
 
 /// The range that an answer holds, by its headers.
-enum ToldSize {
+enum AnsweredRange {
     /// These bytes of an object, and its size unless the server keeps it to itself.
     Part(Range<u64>, Option<u64>),
     /// All bytes of an object of this size, which is not empty.
@@ -227,7 +229,7 @@ enum ToldSize {
     Changed,
 }
 
-impl ToldSize {
+impl AnsweredRange {
     fn of(answer: &Response) -> io::Result<Self> {
         Ok(match (answer.status(), content_range(answer.headers())) {
             (StatusCode::PARTIAL_CONTENT, Some((Some(got), size)))
@@ -258,8 +260,8 @@ fn unsized_file() -> io::Error {
     unsupported("the server does not tell the size of a file")
 }
 
-fn unsupported(said: &str) -> io::Error {
-    let message = format!("{said}; download the file, and name the copy");
+fn unsupported(reason: &str) -> io::Error {
+    let message = format!("{reason}; download the file, and name the copy");
     io::Error::new(io::ErrorKind::Unsupported, message)
 }
 

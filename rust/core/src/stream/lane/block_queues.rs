@@ -142,7 +142,7 @@ impl<T> BlockQueues<T> {
     }
 
     /// Stores the result of a claim.
-    pub(crate) fn put(&self, claim: FeedClaim, result: Result<T>) {
+    pub(crate) fn store_result(&self, claim: FeedClaim, result: Result<T>) {
         let mut state = self.state();
         state.feeds[claim.feed].ready.insert(claim.number, result);
         if state.waiting && state.wanted == claim.feed {
@@ -261,7 +261,7 @@ mod tests {
                 |claim: FeedClaim| {
                     assert!(claim.number < 5, "the sixth block of feed {}", claim.feed);
                     queues.was_read(claim, false);
-                    queues.put(claim, Ok(claim.number));
+                    queues.store_result(claim, Ok(claim.number));
                 }
             };
             let mut taken = 0;
@@ -274,8 +274,8 @@ mod tests {
             };
             let served = AssertUnwindSafe(|| queues.served(threads, worker, deliver));
             let panic = catch_unwind(served).expect_err("the workers panic");
-            let said = panic.downcast_ref::<String>().map_or("", String::as_str);
-            assert!(said.starts_with("the sixth block"), "{said}");
+            let message = panic.downcast_ref::<String>().map_or("", String::as_str);
+            assert!(message.starts_with("the sixth block"), "{message}");
             assert!(taken <= 5, "{taken} results of five blocks");
         }
     }

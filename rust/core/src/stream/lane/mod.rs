@@ -29,7 +29,7 @@ use crate::document::store::Store;
 use crate::error::{Error, Origin, Result};
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
-use crate::pipeline::{Books, Cutter, RowPacker};
+use crate::pipeline::{Cutter, PackedCounts, RowPacker};
 use crate::util::wording::{message, set};
 use held::{HeldBlock, held, lengths_of};
 
@@ -68,7 +68,7 @@ pub(super) struct Lane {
     from: Option<LaneState>,
     pieces: Vec<Piece>,
     /// The counts since the last delivered row.
-    books: Books,
+    packed_counts: PackedCounts,
     /// The state after the last delivered row, as text.
     state: Arc<str>,
     /// The first round of each pool that the state needs, if a pool has rounds.
@@ -97,7 +97,7 @@ struct PoolPlace {
     /// The records that a `filter` or a `select` left out since a document was kept; of a source of the caller, all records since.
     left_out: u64,
     /// The documents that it has given in this pass.
-    given: u64,
+    read_documents: u64,
     /// The place from which on no document was packed.
     unpacked_from: BlockAddress,
     /// True if a document was found there.
@@ -152,7 +152,7 @@ pub(super) struct Bench<'b> {
     pub(super) objective: &'b dyn Objective,
     pub(super) pool_choice: &'b PoolChoice,
     /// The counts of the lane.
-    pub(super) books: &'b mut Books,
+    pub(super) packed_counts: &'b mut PackedCounts,
     /// The next block of a pool.
     pub(super) take: &'b mut dyn FnMut(usize) -> Result<Option<PackedBlock>>,
     /// Returns the line of a record that is identified by its offset.
@@ -201,7 +201,7 @@ impl Lane {
                 counted,
                 shown,
                 left_out: 0,
-                given: 0,
+                read_documents: 0,
                 dealt,
                 unpacked_from,
                 found,
@@ -221,7 +221,7 @@ impl Lane {
             delivered_in_round: from.delivered_in_round,
             empty_passes_left: from.empty_passes_left,
             pieces: Vec::new(),
-            books: Books::default(),
+            packed_counts: PackedCounts::default(),
             state,
             floors,
             pads: false,
@@ -279,7 +279,7 @@ impl Lane {
     }
 
     /// True if a row was ever delivered.
-    pub(super) fn has_given(&self) -> bool {
+    pub(super) fn has_delivered(&self) -> bool {
         self.rows > 0
     }
 
@@ -294,7 +294,7 @@ impl Lane {
     }
 
     /// True if a pool is not read any more.
-    pub(super) fn is_gone(&self, pool: usize) -> bool {
+    pub(super) fn is_exhausted(&self, pool: usize) -> bool {
         self.pools[pool].exhausted
     }
 
@@ -333,8 +333,8 @@ impl Lane {
     }
 
     /// The counts since the last delivered row, to be filled or taken.
-    pub(super) fn books(&mut self) -> &mut Books {
-        &mut self.books
+    pub(super) fn packed_counts(&mut self) -> &mut PackedCounts {
+        &mut self.packed_counts
     }
 
     /// The pool of a piece of a row that was handed out last.
@@ -374,8 +374,8 @@ impl Lane {
 
     /// The next step: a row that is closed, or the pool of the next document.
     fn choose(&mut self, bench: &mut Bench<'_>) -> Result<Next> {
-        let apart = bench.pool_choice.chooses_rows();
-        if !apart && self.packed.waits(0) {
+        let chooses_rows = bench.pool_choice.chooses_rows();
+        if !chooses_rows && self.packed.waits(0) {
             return Ok(Next::Row(0));
         }
         if self.pools.len() == 1 && !self.pools[0].ended {
@@ -392,7 +392,7 @@ impl Lane {
         loop {
             let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
             let weighed: Vec<usize> = (0..self.pools.len()).filter(|&at| weights[at] > 0).collect();
-            let has_rows = |at: usize| apart && self.packed.waits(at);
+            let has_rows = |at: usize| chooses_rows && self.packed.waits(at);
             let open = weighed.iter().filter(|&&at| !self.pools[at].ended || has_rows(at));
             let Some(pool) = PoolChoice::choose(open.map(|&at| (at, self.pools[at].credit))) else {
                 return Ok(Next::End);
@@ -431,7 +431,7 @@ impl Lane {
             if bench.pool_choice.on_exhausted == OnExhausted::Stop {
                 return Ok(Next::End);
             }
-            if apart {
+            if chooses_rows {
                 self.finish(pool, bench);
             }
         }
@@ -466,8 +466,9 @@ impl Lane {
 
     /// True if a source of the caller has given so many documents in a row without a kept one that it is read no further.
     fn is_given_up(&self, pool: &PoolPlace) -> bool {
-        let documents = pool.given.saturating_sub(pool.left_out) + pool.left_out / LEFT_OUT_AS_ONE;
-        pool.given > 0 && documents >= (MOST_UNKEPT / self.lanes).max(LEAST_UNKEPT)
+        let documents =
+            pool.read_documents.saturating_sub(pool.left_out) + pool.left_out / LEFT_OUT_AS_ONE;
+        pool.read_documents > 0 && documents >= (MOST_UNKEPT / self.lanes).max(LEAST_UNKEPT)
     }
 
     /// The next document of a pool. Takes blocks until a document is ready to be packed, or a whole pass has packed none.
@@ -491,46 +492,49 @@ impl Lane {
                 let pool = &mut self.pools[number];
                 if bench.pool_choice.pools() == 1 {
                     let lane = (self.number, self.lanes);
-                    return Err(bench.books.ledger.nothing_of_source(pool.given, lane));
+                    return Err(bench
+                        .packed_counts
+                        .ledger
+                        .nothing_of_source(pool.read_documents, lane));
                 }
                 (pool.empty_passes_left, pool.exhausted) = (0, true);
                 return Ok(NextDocument::Nothing);
             }
-            let Some(made) = (bench.take)(number)? else { return Ok(NextDocument::Nothing) };
+            let Some(block) = (bench.take)(number)? else { return Ok(NextDocument::Nothing) };
             let pool = &mut self.pools[number];
-            pool.left_out += made.ledger.left_out();
+            pool.left_out += block.ledger.left_out();
             // The records of the caller are dealt as they come, by no list of extents.
-            if made.dealt.is_none() {
-                pool.given += made.ledger.read.documents;
+            if block.dealt.is_none() {
+                pool.read_documents += block.ledger.read.documents;
             }
-            let is_empty = made.address >= pool.unpacked_from.next_epoch()
-                && bench.pool_choice.may_end(made.address.epoch, self.round);
+            let is_empty = block.address >= pool.unpacked_from.next_epoch()
+                && bench.pool_choice.may_end(block.address.epoch, self.round);
             if is_empty {
                 if pool.empty_passes_left == 0 {
                     pool.exhausted = true;
                     return Ok(NextDocument::Nothing);
                 }
                 pool.empty_passes_left -= 1;
-                (pool.unpacked_from, pool.found) = (made.address, false);
+                (pool.unpacked_from, pool.found) = (block.address, false);
             }
-            pool.found |= !made.documents.is_empty();
-            bench.books.work += made.work;
+            pool.found |= !block.documents.is_empty();
+            bench.packed_counts.work += block.work;
             let shown = pool.shown.take();
-            if pool.counted.take().is_none_or(|(address, _)| address != made.address) {
-                bench.books.ledger.merge(made.ledger);
+            if pool.counted.take().is_none_or(|(address, _)| address != block.address) {
+                bench.packed_counts.ledger.merge(block.ledger);
             } else if let Some(mut known) = shown {
-                if made.end.is_some() {
+                if block.end.is_some() {
                     // The error names what is behind these documents.
-                    known.truncate(made.documents.iter().flat_map(|it| it.pictures()).count());
+                    known.truncate(block.documents.iter().flat_map(|it| it.pictures()).count());
                 }
-                let lost = made.lost_picture.as_ref();
-                pictures::compare(made.documents.iter(), &known, lost, |it| bench.origin_of(it))?;
+                let lost = block.lost_picture.as_ref();
+                pictures::compare(block.documents.iter(), &known, lost, |it| bench.origin_of(it))?;
             }
-            let PackedBlock { address, hash, places, end, .. } = made;
-            pool.dealt = made.dealt;
+            let PackedBlock { address, hash, places, end, .. } = block;
+            pool.dealt = block.dealt;
             let (lengths, shown) =
-                (lengths_of(&made.documents), pictures::hashes_of(&made.documents));
-            let numbers = self.store.push(made.documents, None);
+                (lengths_of(&block.documents), pictures::hashes_of(&block.documents));
+            let numbers = self.store.push(block.documents, None);
             let from = if pool.next.0 == address { pool.next.1 } else { 0 };
             pool.next = (address, from.max(places.first().copied().unwrap_or(0)));
             self.held.push_back(HeldBlock {
@@ -564,28 +568,29 @@ impl Lane {
         let name = self.packed.local_number(document);
         let found = self.store.document(document);
         let cutter = bench.cutter();
-        if let Err(refused) = bench.books.pieces(found, name, cutter, &mut self.pieces) {
+        if let Err(refused) = bench.packed_counts.pieces(found, name, cutter, &mut self.pieces) {
             // The error names a line, so the line of the record is counted.
             let line = (bench.line_of)(&found)?;
             let again = found.at_line(line);
-            let said = bench.books.pieces(again.document(0), name, cutter, &mut self.pieces);
-            return Err(said.err().unwrap_or(refused));
+            let repeated =
+                bench.packed_counts.pieces(again.document(0), name, cutter, &mut self.pieces);
+            return Err(repeated.err().unwrap_or(refused));
         }
-        bench.books.defer(&self.pieces);
+        bench.packed_counts.defer(&self.pieces);
         if !self.pieces.is_empty() {
             let pool = &mut self.pools[number];
             (pool.unpacked_from, pool.empty_passes_left) =
                 (pool.next.0.next_block(), MOST_EMPTY_PASSES);
-            (pool.left_out, pool.given) = (0, 0);
+            (pool.left_out, pool.read_documents) = (0, 0);
         }
-        let apart = bench.pool_choice.chooses_rows();
+        let chooses_rows = bench.pool_choice.chooses_rows();
         // A document without a kept piece is in no row, so it costs nothing: its pool gives the next one. A pool without
         // kept documents is given up after a pass.
-        if self.pools.len() > 1 && !apart && !self.pieces.is_empty() {
+        if self.pools.len() > 1 && !chooses_rows && !self.pieces.is_empty() {
             let kept = self.pieces.iter().map(|piece| u64::from(piece.length)).sum();
             self.charge(number, bench.pool_choice.cost(kept), bench);
         }
-        self.packed.push(if apart { number } else { 0 }, &mut self.pieces);
+        self.packed.push(if chooses_rows { number } else { 0 }, &mut self.pieces);
         Ok(())
     }
 
@@ -606,7 +611,7 @@ impl Lane {
         let blocks = &self.held;
         let pool_of = |piece: &Piece| held(blocks, first + u64::from(piece.document)).pool;
         let tail = self.packed.finish(packer, pool_of);
-        bench.books.begin(&tail);
-        bench.books.drop_tail(&tail, self.packed.first_document(), &self.store);
+        bench.packed_counts.begin(&tail);
+        bench.packed_counts.drop_tail(&tail, self.packed.first_document(), &self.store);
     }
 }

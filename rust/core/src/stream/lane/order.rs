@@ -187,10 +187,10 @@ impl<'a> RecordOrder<'a> {
     }
 
     /// The only file of a source that the caller gives, and the records of it that are taken.
-    pub(crate) fn given(&self) -> Option<(usize, Range<u64>)> {
+    pub(crate) fn caller_records(&self) -> Option<(usize, Range<u64>)> {
         let file = self.found.files.iter().position(|file| self.sources.contains(&file.source))?;
-        let is_given = !self.found.files[file].is_file();
-        is_given.then(|| (file, self.parts[file].records.clone()))
+        let is_of_caller = !self.found.files[file].is_file();
+        is_of_caller.then(|| (file, self.parts[file].records.clone()))
     }
 
     /// Its first file, if it has one.

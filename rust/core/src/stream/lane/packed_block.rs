@@ -80,47 +80,47 @@ impl PackedBlock {
             }
             None => (block, 0),
         };
-        let mut made = work(block, shape, wanted)?;
-        made.ledger.filtered(left_out);
-        if let Some(fitting) = order.choice.documents(&made.documents) {
+        let mut outcome = work(block, shape, wanted)?;
+        outcome.ledger.filtered(left_out);
+        if let Some(fitting) = order.choice.documents(&outcome.documents) {
             let mut stays = fitting.iter().copied().peekable();
-            for at in 0..made.documents.len() {
+            for at in 0..outcome.documents.len() {
                 if stays.next_if_eq(&at).is_none() {
-                    let document = made.documents.document(at);
+                    let document = outcome.documents.document(at);
                     let tokens = document.column(INPUTS).len() as u64;
-                    made.ledger.drop_document(Reason::Filtered, tokens, || document.origin());
+                    outcome.ledger.drop_document(Reason::Filtered, tokens, || document.origin());
                 }
             }
-            made.records = fitting.iter().map(|&at| made.records[at]).collect();
-            made.documents = made.documents.select(&fitting);
+            outcome.records = fitting.iter().map(|&at| outcome.records[at]).collect();
+            outcome.documents = outcome.documents.select(&fitting);
         }
-        let read = made.ledger.read;
+        let read = outcome.ledger.read;
         control.count_block(size, read.documents, read.tokens);
-        let mut of: Vec<(u64, usize)> = Vec::with_capacity(made.records.len());
+        let mut of: Vec<(u64, usize)> = Vec::with_capacity(outcome.records.len());
         let mut number = 0;
-        for (at, &record) in made.records.iter().enumerate() {
-            number = if at > 0 && made.records[at - 1] == record { number + 1 } else { 0 };
+        for (at, &record) in outcome.records.iter().enumerate() {
+            number = if at > 0 && outcome.records[at - 1] == record { number + 1 } else { 0 };
             let place = place_of(places[record as usize], number);
-            let place = place.ok_or_else(|| too_many(&made.documents.document(at).origin()))?;
+            let place = place.ok_or_else(|| too_many(&outcome.documents.document(at).origin()))?;
             if is_chosen(&place) {
                 of.push((place, at));
             }
         }
-        let is_in_order = of.len() == made.records.len() && of.is_sorted();
+        let is_in_order = of.len() == outcome.records.len() && of.is_sorted();
         let documents = if is_in_order {
-            made.documents
+            outcome.documents
         } else {
             of.sort_unstable();
-            made.documents.select(&of.iter().map(|&(_, index)| index).collect::<Vec<_>>())
+            outcome.documents.select(&of.iter().map(|&(_, index)| index).collect::<Vec<_>>())
         };
-        if let Some(Error::Record { origin, .. }) = &mut made.end
+        if let Some(Error::Record { origin, .. }) = &mut outcome.end
             && order.names_bytes()
         {
             number_line(order.found, origin, control)?;
         }
         let by_picture = |place: &&DroppedRecord| place.reason == Reason::Picture;
         let mut lost_picture =
-            made.ledger.places.iter().find(by_picture).filter(|_| !is_new).cloned();
+            outcome.ledger.places.iter().find(by_picture).filter(|_| !is_new).cloned();
         if let Some(DroppedRecord { origin, .. }) = &mut lost_picture
             && order.names_bytes()
         {
@@ -134,10 +134,10 @@ impl PackedBlock {
             documents: documents.of_pass(pass),
             places: of.into_iter().map(|(place, _)| place).collect(),
             // Records that were counted before a resume are not counted again.
-            ledger: if is_new { made.ledger } else { Ledger::default() },
-            work: made.work,
+            ledger: if is_new { outcome.ledger } else { Ledger::default() },
+            work: outcome.work,
             lost_picture,
-            end: made.end,
+            end: outcome.end,
         })
     }
 }

@@ -184,24 +184,25 @@ impl Lane {
         let mut numbers: BTreeMap<DocumentPlace, u64> = BTreeMap::new();
         for (pool, blocks) in Self::blocks_again(state, self.pools.len()).into_iter().enumerate() {
             for OpenBlock { address, places } in blocks {
-                let made = (bench.take)(pool)?.filter(|made| made.address == address);
-                let Some(made) = made else { return Err(missing()) };
-                if let Some(end) = made.end {
+                let block = (bench.take)(pool)?.filter(|block| block.address == address);
+                let Some(block) = block else { return Err(missing()) };
+                if let Some(end) = block.end {
                     return Err(end);
                 }
-                if let Some(lost) = &made.lost_picture {
+                if let Some(lost) = &block.lost_picture {
                     return Err(pictures::refuse_lost(lost));
                 }
-                if made.places != places {
+                if block.places != places {
                     return Err(missing());
                 }
-                let hash = made.hash;
+                let hash = block.hash;
                 let (lengths, shown) =
-                    (lengths_of(&made.documents), pictures::hashes_of(&made.documents));
-                let documents = self.store.push(made.documents, None);
+                    (lengths_of(&block.documents), pictures::hashes_of(&block.documents));
+                let documents = self.store.push(block.documents, None);
                 let first = documents.start;
                 numbers.extend(
-                    made.places
+                    block
+                        .places
                         .iter()
                         .map(|&place| DocumentPlace { pool, address, place })
                         .zip(documents),
@@ -211,7 +212,7 @@ impl Lane {
                     address,
                     hash,
                     first,
-                    places: made.places,
+                    places: block.places,
                     lengths,
                     pictures: shown,
                 });
@@ -241,9 +242,10 @@ impl Lane {
             let most = u64::from(packing.row_limit().get());
             if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }
         };
-        let apart = bench.pool_choice.chooses_rows();
+        let chooses_rows = bench.pool_choice.chooses_rows();
         let of_packer = |pieces: &[PiecePlace]| -> Result<ClosedRow> {
-            let packer = pieces.first().filter(|_| apart).map_or(0, |piece| piece.document.pool);
+            let packer =
+                pieces.first().filter(|_| chooses_rows).map_or(0, |piece| piece.document.pool);
             Ok((packer, row(pieces)?))
         };
         let closed = state.closed.iter().map(|pieces| of_packer(pieces)).collect::<Result<_>>()?;

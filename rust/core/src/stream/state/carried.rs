@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Origin;
-use crate::pipeline::Books;
+use crate::pipeline::PackedCounts;
 use crate::report::Histogram;
 use crate::report::ledger::{DroppedRecord, Ledger, Reason};
 
@@ -21,8 +21,8 @@ pub(crate) const MOST_LENGTHS: usize = 1024;
 pub(crate) struct AddedLengths([Histogram; 2]);
 
 impl AddedLengths {
-    pub(crate) fn of(books: &Books) -> Self {
-        Self(books.lengths().map(Histogram::clone))
+    pub(crate) fn of(packed_counts: &PackedCounts) -> Self {
+        Self(packed_counts.lengths().map(Histogram::clone))
     }
 }
 
@@ -37,16 +37,16 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    pub(crate) fn of(books: &Books) -> Self {
-        let Ledger { firsts, places, .. } = &books.ledger;
+    pub(crate) fn of(packed_counts: &PackedCounts) -> Self {
+        let Ledger { firsts, places, .. } = &packed_counts.ledger;
         let (firsts, places) = (firsts.clone(), places.clone());
-        Self { lengths: AddedLengths::of(books), firsts, places }
+        Self { lengths: AddedLengths::of(packed_counts), firsts, places }
     }
 
-    /// Puts it into books, on one rank only, as the counts.
-    pub(crate) fn put_into(&self, books: &mut Books) {
-        books.add_lengths(&self.lengths.0);
-        books.ledger.merge(self.ledger());
+    /// Puts it into counts, on one rank only, as the counts.
+    pub(crate) fn add_to(&self, packed_counts: &mut PackedCounts) {
+        packed_counts.add_lengths(&self.lengths.0);
+        packed_counts.ledger.merge(self.ledger());
     }
 
     /// Takes lengths out that a later row added. First places stay: they come again with the row.

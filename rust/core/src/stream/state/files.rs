@@ -113,7 +113,7 @@ impl FileList {
             ("changed", changed.map(|(name, _)| name.clone()).collect()),
         ];
         let words = words.into_iter().filter(|(_, names)| !names.is_empty());
-        let said: Vec<String> = words
+        let listed: Vec<String> = words
             .map(|(word, names)| {
                 let more = names.len().saturating_sub(NAMED);
                 let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -122,7 +122,11 @@ impl FileList {
                 format!("{word}: {}{rest}", shown.join(", "))
             })
             .collect();
-        if said.is_empty() { "the same files in another order".to_owned() } else { said.join("; ") }
+        if listed.is_empty() {
+            "the same files in another order".to_owned()
+        } else {
+            listed.join("; ")
+        }
     }
 }
 

@@ -50,9 +50,9 @@ impl ReadHashes {
     fn write(self, bits: &mut BitWriter) {
         let Self { next, open, dealt } = self;
         for hash in [next, open, dealt] {
-            bits.put(u64::from(hash.is_some()), 1);
+            bits.push_bits(u64::from(hash.is_some()), 1);
             if let Some(hash) = hash {
-                bits.put(u64::from(hash), HASH);
+                bits.push_bits(u64::from(hash), HASH);
             }
         }
     }
@@ -84,7 +84,7 @@ impl KnownPictures {
         for hashes in [&self.rows].into_iter().chain(&self.next) {
             bits.number(hashes.len() as u64);
             for hash in hashes {
-                bits.put(u64::from(*hash), HASH);
+                bits.push_bits(u64::from(*hash), HASH);
             }
         }
     }
@@ -183,8 +183,8 @@ impl Snapshot {
         let mut bits = BitWriter::default();
         bits.number(self.rows);
         bits.number(self.round);
-        bits.put(u64::from(self.ended), 1);
-        bits.put(u64::from(self.delivered_in_round), 1);
+        bits.push_bits(u64::from(self.ended), 1);
+        bits.push_bits(u64::from(self.delivered_in_round), 1);
         bits.number(self.empty_passes_left);
         bits.number(self.pools.len() as u64);
         for pool in &self.pools {
@@ -198,7 +198,7 @@ impl Snapshot {
             // Mostly a document of the last block was packed.
             let is_near = pool.unpacked_from == address.next_block();
             for is in [*ended, *exhausted, pool.counted, pool.found, is_near] {
-                bits.put(u64::from(is), 1);
+                bits.push_bits(u64::from(is), 1);
             }
             if !is_near {
                 write_address(&mut bits, &pool.unpacked_from);
@@ -220,10 +220,10 @@ impl Snapshot {
             next[it.row] = it.index + 1;
             is_after
         });
-        bits.put(u64::from(sorted), 1);
+        bits.push_bits(u64::from(sorted), 1);
         if sorted {
             let size = bits_for(count);
-            self.pieces.iter().for_each(|it| bits.put(it.row as u64, size));
+            self.pieces.iter().for_each(|it| bits.push_bits(it.row as u64, size));
         } else {
             let mut lengths = vec![0; count];
             let mut ranks = vec![0_u64; self.pieces.len()];
@@ -235,10 +235,12 @@ impl Snapshot {
             let mut ranks = ranks.into_iter();
             for length in lengths {
                 bits.number(length);
-                (0..length).filter_map(|_| ranks.next()).for_each(|rank| bits.put(rank, size));
+                (0..length)
+                    .filter_map(|_| ranks.next())
+                    .for_each(|rank| bits.push_bits(rank, size));
             }
         }
-        bits.put(u64::from(self.pictures.is_some()), 1);
+        bits.push_bits(u64::from(self.pictures.is_some()), 1);
         if let Some(pictures) = &self.pictures {
             pictures.write(&mut bits);
         }
@@ -386,29 +388,29 @@ fn write_pieces(bits: &mut BitWriter, pieces: &[RowPiece]) {
     for block in blocks() {
         let (pool, address) = block_of(&block[0]);
         let near = before.filter(|before| before.0 == pool);
-        bits.put(u64::from(near.is_some()), 1);
+        bits.push_bits(u64::from(near.is_some()), 1);
         if near.is_none() {
             bits.number(pool as u64);
         }
         // Most blocks follow shortly after the block before them.
         match near {
             Some((_, near)) if same_list(&near, &address) => {
-                bits.put(1, 1);
+                bits.push_bits(1, 1);
                 let extents = address.extent - near.extent;
                 bits.rice(extents, 1);
                 bits.number(if extents == 0 { address.block - near.block } else { address.block });
             }
             _ => {
-                bits.put(0, 1);
+                bits.push_bits(0, 1);
                 write_address(bits, &address);
             }
         }
         bits.rice(block.len() as u64 - 1, 2);
         let parts = block.iter().any(|it| it.piece.part.is_some());
-        bits.put(u64::from(parts), 1);
+        bits.push_bits(u64::from(parts), 1);
         // Most records are one document.
         let several = block.iter().any(|it| record_and_number(it.piece.document.place).1 > 0);
-        bits.put(u64::from(several), 1);
+        bits.push_bits(u64::from(several), 1);
         let mut last = 0;
         for PiecePlace { document, part } in block.iter().map(|it| it.piece) {
             let (record, number) = record_and_number(document.place);
@@ -418,7 +420,7 @@ fn write_pieces(bits: &mut BitWriter, pieces: &[RowPiece]) {
                 bits.rice(number, 1);
             }
             if parts {
-                bits.put(u64::from(part.is_some()), 1);
+                bits.push_bits(u64::from(part.is_some()), 1);
             }
             if let Some((start, length)) = part {
                 bits.number(u64::from(start));

@@ -23,7 +23,7 @@ use super::options::{RankRows, StreamOptions};
 use crate::config::Options;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::pipeline::Books;
+use crate::pipeline::PackedCounts;
 use crate::report::ledger::{Count, Notes, PictureCount};
 use crate::util::state_dict;
 use crate::util::wording::Message;
@@ -108,20 +108,24 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Counts {
-    pub(super) fn of(books: &Books, shares: BTreeMap<String, Count>, padded: u64) -> Self {
-        let ledger = &books.ledger;
+    pub(super) fn of(
+        packed_counts: &PackedCounts,
+        shares: BTreeMap<String, Count>,
+        padded: u64,
+    ) -> Self {
+        let ledger = &packed_counts.ledger;
         Self {
             read: ledger.read,
             kept: ledger.kept,
             truncated: ledger.truncated,
             dropped: ledger.dropped.clone(),
-            rows: books.rows,
+            rows: packed_counts.rows,
             padded,
-            trained_tokens: books.trained_tokens,
-            filled: books.filled,
+            trained_tokens: packed_counts.trained_tokens,
+            filled: packed_counts.filled,
             straddling: ledger.straddling,
             pictures: ledger.pictures,
-            packed_pictures: books.packed_pictures,
+            packed_pictures: packed_counts.packed_pictures,
             notes: ledger.notes.clone(),
             shares,
         }
@@ -138,17 +142,18 @@ impl Counts {
     }
 
     /// Restores the counts, on one rank only, so that the ranks together count everything once.
-    pub(super) fn put_into(&self, books: &mut Books) {
+    pub(super) fn restore_to(&self, packed_counts: &mut PackedCounts) {
         let Self { read, kept, truncated, dropped, notes, .. } = self.clone();
         let Self { rows, trained_tokens, filled, straddling, pictures, packed_pictures, .. } =
             *self;
-        let ledger = &mut books.ledger;
+        let ledger = &mut packed_counts.ledger;
         ledger.notes = notes;
         (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
             (read, kept, truncated, dropped);
         (ledger.straddling, ledger.pictures) = (straddling, pictures);
-        (books.rows, books.trained_tokens, books.filled) = (rows, trained_tokens, filled);
-        books.packed_pictures = packed_pictures;
+        (packed_counts.rows, packed_counts.trained_tokens, packed_counts.filled) =
+            (rows, trained_tokens, filled);
+        packed_counts.packed_pictures = packed_pictures;
     }
 
     fn add(&mut self, other: &Self) {

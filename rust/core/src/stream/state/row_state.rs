@@ -43,7 +43,7 @@ impl RowState {
     }
 
     /// Puts a state back from the next row to this place.
-    fn put_into(self, state: &mut State) {
+    fn restore(self, state: &mut State) {
         (state.rows, state.step) = (self.rows, self.step);
         (state.counts, state.saved) = (self.counts, self.saved);
         state.carried.take_out(&self.lengths);
@@ -69,7 +69,7 @@ pub fn state_after_row(state: &str, places: &str, row: usize) -> Result<String> 
         return Err(none());
     }
     for place in places.drain(row..).rev() {
-        place.put_into(&mut state);
+        place.restore(&mut state);
     }
     Ok(state.to_json())
 }

@@ -26,11 +26,11 @@ impl ChatTemplate {
         render: impl Fn(&Conversation) -> Result<T, Fault>,
     ) -> Result<(T, bool), Fault> {
         let refused = match render(conversation) {
-            Ok(made) => return Ok((made, false)),
+            Ok(rendered) => return Ok((rendered, false)),
             Err(fault) => fault,
         };
         match self.joined(conversation) {
-            Some(joined) => render(&joined).map(|made| (made, true)),
+            Some(joined) => render(&joined).map(|rendered| (rendered, true)),
             None => Err(refused),
         }
     }

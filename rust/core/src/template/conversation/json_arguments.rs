@@ -25,16 +25,16 @@ pub fn with_objects(conversation: &Conversation) -> Option<Conversation> {
 /// The message with decoded arguments.
 fn decoded(message: &Arc<Map>) -> Arc<Map> {
     let Some(Json::List(calls)) = message.get(CALLS[0]) else { return Arc::clone(message) };
-    let mut made = Map::clone(message);
+    let mut changed = Map::clone(message);
     let calls = calls.iter().map(decoded_call).collect();
-    made.insert(CALLS[0].into(), Json::List(Arc::new(calls)));
-    Arc::new(made)
+    changed.insert(CALLS[0].into(), Json::List(Arc::new(calls)));
+    Arc::new(changed)
 }
 
 /// A call, or its function, with decoded arguments: those that are the text of an object.
 fn decoded_call(call: &Json) -> Json {
     let Json::Map(call) = call else { return call.clone() };
-    let made = call.iter().map(|(key, value)| {
+    let entries = call.iter().map(|(key, value)| {
         let value = match (&**key, value) {
             ("function", function) => decoded_call(function),
             ("arguments", Json::String(text)) => match parse_json(text.as_bytes()) {
@@ -45,5 +45,5 @@ fn decoded_call(call: &Json) -> Json {
         };
         (Arc::clone(key), value)
     });
-    Json::Map(Arc::new(made.collect()))
+    Json::Map(Arc::new(entries.collect()))
 }

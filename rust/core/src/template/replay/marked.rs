@@ -31,8 +31,8 @@ impl MarkedTurns<'_> {
         buffers: &mut ProgramBuffers<'_>,
         places: &mut Vec<MarkPlace>,
     ) -> Option<Vec<Range<usize>>> {
-        let said = |role| MessageFacts { by_assistant: is_assistant(role), is_text: false };
-        let mut messages: Vec<MessageFacts> = reader.roles().map(said).collect();
+        let facts = |role| MessageFacts { by_assistant: is_assistant(role), is_text: false };
+        let mut messages: Vec<MessageFacts> = reader.roles().map(facts).collect();
         if !messages.iter().any(|message| message.by_assistant) {
             return Some(Vec::new());
         }
@@ -101,25 +101,25 @@ fn with_marks(
 }
 
 /// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `reader`.
-pub(super) fn given<'r>(
+pub(super) fn trace_input<'r>(
     reader: &FastReader,
     conversation: &'r Conversation,
     prepared: &'r [Cow<'_, Map>],
 ) -> Option<TraceInput<'r>> {
-    let mut given = TraceInput::default();
+    let mut input = TraceInput::default();
     for ((message, key), range) in reader.places().zip(reader.ranges()) {
         let Json::String(text) = prepared.get(message)?.get(key)? else { return None };
         if **text != reader.decoded()[range.clone()] {
             return None;
         }
-        given.texts.push(text);
+        input.texts.push(text);
     }
-    given.messages = prepared.iter().map(|message| (&**message, Vec::new())).collect();
+    input.messages = prepared.iter().map(|message| (&**message, Vec::new())).collect();
     for (number, (place, taken)) in reader.value_places().zip(reader.values()).enumerate() {
         let value = match place {
             Some((message, key)) => {
                 let (key, value) = prepared.get(message)?.get_key_value(key)?;
-                given.messages[message].1.push((key, number));
+                input.messages[message].1.push((key, number));
                 value
             }
             None => conversation.tools.as_ref()?,
@@ -127,9 +127,9 @@ pub(super) fn given<'r>(
         if value != taken {
             return None;
         }
-        given.values.push(value);
+        input.values.push(value);
     }
     let tools = reader.value_places().any(|place| place.is_none());
     (prepared.len() == reader.roles().len() && tools == conversation.tools.is_some())
-        .then_some(given)
+        .then_some(input)
 }

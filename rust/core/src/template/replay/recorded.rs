@@ -40,7 +40,7 @@ impl Programs {
     }
 
     /// True if turns stand in texts of their own, or by the definition.
-    pub(super) fn stand_apart(&self) -> bool {
+    pub(super) fn are_separate(&self) -> bool {
         self.turns.is_some() || self.alone.is_some()
     }
 

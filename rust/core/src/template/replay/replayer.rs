@@ -12,7 +12,7 @@ use fastpack_template::json::Map;
 use fastpack_template::{Following, Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
 use super::alone::AlonePrograms;
-use super::marked::{MarkedTurns, given};
+use super::marked::{MarkedTurns, trace_input};
 use super::recorded::Programs;
 use super::turns::{TurnPrograms, WholeTurns};
 use super::unprinted::numbered;
@@ -123,8 +123,8 @@ struct OutlinePrograms<'t> {
 }
 
 impl OutlinePrograms<'_> {
-    /// The texts in which turns stand that [`stand apart`](Programs::stand_apart) from the `whole` of all messages. `None` at the
-    /// limits of the meter of `buffers`.
+    /// The texts in which turns stand that [`are separate`](Programs::are_separate) from the `whole` of all messages. `None` at
+    /// the limits of the meter of `buffers`.
     fn texts(
         &self,
         programs: &Programs,
@@ -289,7 +289,7 @@ impl<'t> Replayer<'t> {
             value.note(field, input, left_out);
         }
         let Printed { text, spans, span_objects, .. } = printed;
-        if programs.stand_apart() {
+        if programs.are_separate() {
             spans.clear();
             let found = kind.texts(programs, self.choice, text, input, buffers);
             let is_found = found.is_some();
@@ -419,9 +419,9 @@ impl<'t> Replayer<'t> {
         let template = self.template.serving(conversation);
         template.check(conversation).ok()?;
         let messages = prepared(conversation);
-        let given = || given(reader, conversation, &messages);
+        let new_input = || trace_input(reader, conversation, &messages);
         let trace = |messages: &[Cow<'_, Map>], prompt: Option<bool>| {
-            let mut trace = Trace::new(given()?);
+            let mut trace = Trace::new(new_input()?);
             let following = match prompt {
                 None => Following::Sources(Some(&mut trace)),
                 Some(_) => Following::Trace(&mut trace),

@@ -141,11 +141,11 @@ impl TurnPrograms {
             let mut prompt = None;
             if found.message > 0 {
                 programs.guards.push(record(found.message, false)?);
-                let asked = record(found.message, true)?;
+                let prompted = record(found.message, true)?;
                 if found.is_rewritten {
-                    prompt = Some(asked);
+                    prompt = Some(prompted);
                 } else {
-                    programs.guards.push(asked);
+                    programs.guards.push(prompted);
                 }
             }
             programs.turns.push(TurnProgram { found, text: up_to, prompt, start, end });

@@ -26,11 +26,11 @@ impl ChatTemplate {
         template.check(conversation)?;
         let messages = prepared(conversation);
         let text = template.run_whole(&messages, conversation, left_out)?.text;
-        let asked = template.run(&messages[..prompt], conversation, Some(true));
-        if let Ok(asked) = asked
-            && text.starts_with(&asked.text)
+        let prompt_output = template.run(&messages[..prompt], conversation, Some(true));
+        if let Ok(prompt_output) = prompt_output
+            && text.starts_with(&prompt_output.text)
         {
-            let completion = asked.text.len()..text.len();
+            let completion = prompt_output.text.len()..text.len();
             return Ok((text, completion));
         }
         // A generation prompt may hold more than the turn that was written, such as a forced thought.

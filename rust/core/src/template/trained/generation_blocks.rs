@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use fastpack_template::json::Map;
 
 use super::documents::{TurnText, TurnTexts, WholeText};
-use super::proof::made_up::TrainedPlace;
+use super::proof::form_sample::TrainedPlace;
 use super::proof::trust::MarksFound;
 use super::rule::without_calls;
 use super::search_words::WordReplacer;
@@ -42,16 +42,16 @@ impl ChatTemplate {
 
     /// True if each turn is in the render of all messages what it is alone, with its calls.
     fn blocks_stay(&self, conversation: &Conversation, messages: &[Cow<'_, Map>]) -> bool {
-        let made = self.made_up(conversation, messages, |_| TrainedPlace::Context);
-        if let Some(known) = self.known_trust(&made) {
+        let sample = self.form_sample(conversation, messages, |_| TrainedPlace::Context);
+        if let Some(known) = self.known_trust(&sample) {
             return known;
         }
         let words = WordReplacer::new(self.forms(), true);
-        let (replaced, _) = words.replace(&made.conversation.messages);
-        let replaced = Conversation { messages: replaced, ..made.conversation.clone() };
+        let (replaced, _) = words.replace(&sample.conversation.messages);
+        let replaced = Conversation { messages: replaced, ..sample.conversation.clone() };
         // What the template refuses is refused where it is rendered.
         let found = self.blocks_agree(&replaced).unwrap_or(MarksFound::All);
-        self.keep_trust(made, &found)
+        self.keep_trust(sample, &found)
     }
 
     /// The turns that are in the render of all messages what they are alone; `None` if the template refuses one of them.
@@ -73,9 +73,9 @@ impl ChatTemplate {
                 continue;
             };
             // A template may print more behind the last turn alone.
-            let begins_alike = whole.get(..end) == alone.text.get(..end)
+            let starts_alike = whole.get(..end) == alone.text.get(..end)
                 && own.eq(alone.turns.iter().map(|turn| &turn.span).take_while(|it| it.end <= end));
-            if !begins_alike {
+            if !starts_alike {
                 return missed;
             }
         }

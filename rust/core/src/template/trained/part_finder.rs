@@ -146,18 +146,18 @@ impl<'f> PartFinder<'f> {
             }
             Ok(self.template.run(before, place.conversation, Some(prompt))?.text)
         };
-        let (history, asked) = (render(false)?, render(true)?);
+        let (history, prompted) = (render(false)?, render(true)?);
         let tokens = self.template.context.tokens.as_ref();
-        let header = &asked[shared_start(tokens, &history, &asked)..];
+        let header = &prompted[shared_start(tokens, &history, &prompted)..];
         let seen = &place.text[..place.span.start];
         if header.is_empty() || seen.ends_with(header) {
             return Ok(header.len());
         }
-        if seen.starts_with(history.as_str()) && asked.starts_with(history.as_str()) {
+        if seen.starts_with(history.as_str()) && prompted.starts_with(history.as_str()) {
             return Ok(seen.len() - history.len());
         }
-        let begins = header.char_indices().map(|(at, _)| &header[..at]).skip(1);
-        Ok(begins.filter(|begin| seen.ends_with(begin)).map(str::len).max().unwrap_or(0))
+        let starts = header.char_indices().map(|(at, _)| &header[..at]).skip(1);
+        Ok(starts.filter(|begin| seen.ends_with(begin)).map(str::len).max().unwrap_or(0))
     }
 
     /// The messages of other roles that are trained in this text, the render of `messages`, and in no text before.

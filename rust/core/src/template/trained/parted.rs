@@ -263,14 +263,14 @@ fn texts_of_bases(
             parted.push(part);
         }
         let others = finder.others(&conversation, &messages, &text)?;
-        let mut made = with_others(text, parted, others);
+        let mut parted_text = with_others(text, parted, others);
         // A text that the next one continues needs no document of its own.
         if let Some(before) = texts.pop_if(|before| {
-            wanted.choice != Turns::Each && made.text.starts_with(before.text.as_str())
+            wanted.choice != Turns::Each && parted_text.text.starts_with(before.text.as_str())
         }) {
-            made.turns.splice(0..0, before.turns);
+            parted_text.turns.splice(0..0, before.turns);
         }
-        texts.push(made);
+        texts.push(parted_text);
     }
     if let Some(last) = texts.last().filter(|_| whole_text.is_empty()) {
         whole_text.clone_from(&last.text);

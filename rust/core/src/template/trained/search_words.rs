@@ -14,14 +14,14 @@ pub(super) struct SearchWords {
     /// The index of its message.
     pub(super) message: usize,
     /// Its kind.
-    pub(super) said: Said,
+    pub(super) kind: WordKind,
     /// The words of its parts, without the marks that a template may search for; none of a call without arguments.
     pub(super) words: Vec<String>,
 }
 
 /// A kind of text that the assistant says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum WordKind {
     /// Reasoning in a field, or in a part of the content.
     Reasoning,
     /// A text of the content.
@@ -81,7 +81,7 @@ impl<'f> WordReplacer<'f> {
                 (name, _) if REASONING.contains(&name) => match &reasoning {
                     Some((own, replaced)) if *own == value => replaced.clone(),
                     _ => {
-                        let replaced = self.value(at, &Said::Reasoning, value);
+                        let replaced = self.value(at, &WordKind::Reasoning, value);
                         reasoning = Some((value, replaced.clone()));
                         replaced
                     }
@@ -90,7 +90,7 @@ impl<'f> WordReplacer<'f> {
                     let parts = parts.iter().map(|part| self.part(at, part)).collect();
                     Json::List(Arc::new(parts))
                 }
-                ("content", _) => self.value(at, &Said::Content, value),
+                ("content", _) => self.value(at, &WordKind::Content, value),
                 ("tool_calls", Json::List(calls)) => {
                     let calls = calls.iter().map(|call| self.call(at, call)).collect();
                     Json::List(Arc::new(calls))
@@ -109,11 +109,11 @@ impl<'f> WordReplacer<'f> {
             Json::Map(part) => part.get(TYPE),
             _ => None,
         };
-        let said = match kind {
-            Some(Json::String(kind)) if REASONING_PARTS.contains(&&**kind) => Said::Reasoning,
-            _ => Said::Content,
+        let word_kind = match kind {
+            Some(Json::String(kind)) if REASONING_PARTS.contains(&&**kind) => WordKind::Reasoning,
+            _ => WordKind::Content,
         };
-        self.value(at, &said, part)
+        self.value(at, &word_kind, part)
     }
 
     /// A call of a tool, or its function.
@@ -129,7 +129,7 @@ impl<'f> WordReplacer<'f> {
         let first = self.found.len();
         let mut text = None;
         if let Some(name) = arguments {
-            let value = self.value(at, &Said::Call(None), &call[name]);
+            let value = self.value(at, &WordKind::Call(None), &call[name]);
             if let Json::String(arguments) = &value
                 && arguments.trim_start().starts_with('{')
             {
@@ -138,22 +138,22 @@ impl<'f> WordReplacer<'f> {
             replaced.insert(name.into(), value);
         }
         let words = self.found.drain(first..).flat_map(|found| found.words).collect();
-        self.found.push(SearchWords { message: at, said: Said::Call(text), words });
+        self.found.push(SearchWords { message: at, kind: WordKind::Call(text), words });
         Json::Map(Arc::new(replaced))
     }
 
     /// A value with made-up words in its texts.
-    fn value(&mut self, at: usize, said: &Said, value: &Json) -> Json {
+    fn value(&mut self, at: usize, kind: &WordKind, value: &Json) -> Json {
         match value {
-            Json::String(text) => Json::String(self.text(at, said, text).into()),
+            Json::String(text) => Json::String(self.text(at, kind, text).into()),
             Json::List(items) => {
-                let items = items.iter().map(|item| self.value(at, said, item)).collect();
+                let items = items.iter().map(|item| self.value(at, kind, item)).collect();
                 Json::List(Arc::new(items))
             }
             Json::Map(map) => {
                 let items = map.iter().map(|(key, item)| {
                     let is_kept = **key == *TYPE;
-                    let item = if is_kept { item.clone() } else { self.value(at, said, item) };
+                    let item = if is_kept { item.clone() } else { self.value(at, kind, item) };
                     (Arc::clone(key), item)
                 });
                 Json::Map(Arc::new(items.collect()))
@@ -163,9 +163,9 @@ impl<'f> WordReplacer<'f> {
     }
 
     /// A text with made-up words in place of its parts.
-    fn text(&mut self, message: usize, said: &Said, text: &str) -> String {
+    fn text(&mut self, message: usize, kind: &WordKind, text: &str) -> String {
         let mut words = Vec::new();
-        let made = if matches!(said, Said::Call(_)) {
+        let replaced = if matches!(kind, WordKind::Call(_)) {
             if let Some((before, after)) = text.split_once(WORDS).filter(|_| self.replaces) {
                 words.push(self.next());
                 format!("{before}{}{after}", words[0])
@@ -174,35 +174,35 @@ impl<'f> WordReplacer<'f> {
                 text.to_owned()
             }
         } else if !self.replaces || self.forms.is_literal(text) {
-            let parts = self.forms.parts(text).into_iter().filter(|(_, is_said)| *is_said);
+            let parts = self.forms.parts(text).into_iter().filter(|(_, is_words)| *is_words);
             words.extend(parts.filter_map(|(part, _)| longest_word(part)));
             text.to_owned()
         } else {
             let (forms, keeps_first) = (self.forms, self.keeps_first);
             let begun = if keeps_first { forms.beginning(text) } else { forms.opening(text) };
             let (begun, rest) = text.split_at(begun);
-            let mut made = begun.to_owned();
-            for (part, is_said) in self.forms.parts(rest) {
+            let mut changed = begun.to_owned();
+            for (part, is_words) in self.forms.parts(rest) {
                 let own = part.trim();
-                if !is_said || own.is_empty() {
-                    made.push_str(part);
+                if !is_words || own.is_empty() {
+                    changed.push_str(part);
                     continue;
                 }
                 let start = part.len() - part.trim_start().len();
                 words.push(self.next());
-                made.push_str(&part[..start]);
-                made.push_str(&words[words.len() - 1]);
-                made.push_str(&part[start + own.len()..]);
+                changed.push_str(&part[..start]);
+                changed.push_str(&words[words.len() - 1]);
+                changed.push_str(&part[start + own.len()..]);
             }
             if words.is_empty() {
                 words.extend(longest_word(begun));
             }
-            made
+            changed
         };
         if !words.is_empty() {
-            self.found.push(SearchWords { message, said: said.clone(), words });
+            self.found.push(SearchWords { message, kind: kind.clone(), words });
         }
-        made
+        replaced
     }
 
     fn next(&mut self) -> String {

@@ -13,11 +13,11 @@ use fastpack_template::json::{Json, Map};
 use super::documents::TurnText;
 use super::learned::spans::Turn;
 use super::proof::contexts::MessageNote;
-use super::proof::made_up::{MadeUp, TrainedPlace};
+use super::proof::form_sample::{FormSample, TrainedPlace};
 use super::rule::stop_tokens::Stops;
 use super::rule::texts::{each, merged};
 use super::rule::{self, FoundTexts, without_calls};
-use super::search_words::{Said, SearchWords, WordReplacer};
+use super::search_words::{SearchWords, WordKind, WordReplacer};
 use crate::config::Turns;
 use crate::record::Conversation;
 use crate::report::ledger::{Note, NoteSet};
@@ -62,50 +62,51 @@ impl ChatTemplate {
             _ if is_assistant(&messages[at]) => TrainedPlace::Trained,
             _ => TrainedPlace::Context,
         };
-        let made = template.made_up(conversation, &messages, place);
-        let mut key = made.form.clone();
-        key.extend(made.places.iter().map(|place| *place as u8));
+        let sample = template.form_sample(conversation, &messages, place);
+        let mut key = sample.form.clone();
+        key.extend(sample.places.iter().map(|place| *place as u8));
         key.extend([options.turns as u8, options.are_turns.into(), options.have_ends.into()]);
         let known = || template.forms().noted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = known().get(&*key) {
-            return known.moved(&made.numbers);
+            return known.moved(&sample.numbers);
         }
         // Notes on turns are those of their contexts if all turns are trained, and none of them ends a text of its own.
-        let are_usual = options.are_turns && options.turns != Turns::Each && made.are_all_trained();
+        let are_usual =
+            options.are_turns && options.turns != Turns::Each && sample.are_all_trained();
         let by_contexts = are_usual.then_some([options.turns as u8, options.have_ends.into()]);
-        let known_notes = |options| template.notes_by_contexts(&made, options);
+        let known_notes = |options| template.notes_by_contexts(&sample, options);
         if let Some(found) = by_contexts.and_then(known_notes) {
-            return set_of(&found).moved(&made.numbers);
+            return set_of(&found).moved(&sample.numbers);
         }
-        let Some(found) = template.noted(&made, options, true) else {
+        let Some(found) = template.noted(&sample, options, true) else {
             // The template refuses made-up words, so the conversation's own are looked for.
             let places = (0..messages.len()).map(place).collect();
             let messages = messages.iter().map(|message| Arc::new(Map::clone(message)));
             let own = Conversation { messages: messages.collect(), ..conversation.clone() };
-            let own = MadeUp::of_itself(own, places);
+            let own = FormSample::of_itself(own, places);
             return set_of(&template.noted(&own, options, false).unwrap_or_default());
         };
         if let Some(options) = by_contexts {
-            template.keep_notes(&made, options, &found);
+            template.keep_notes(&sample, options, &found);
         }
         let found = set_of(&found);
         let mut known = known();
         if known.len() < MOST_FORMS {
             known.insert(key.into(), found);
         }
-        found.moved(&made.numbers)
+        found.moved(&sample.numbers)
     }
 
     /// The notes on a conversation whose words are replaced by made-up words, or stay; `None` if the template refuses it.
     fn noted(
         &self,
-        made: &MadeUp,
+        sample: &FormSample,
         options: NoteOptions,
         replaces: bool,
     ) -> Option<Vec<MessageNote>> {
         let words = WordReplacer::of_notes(self.forms(), replaces);
-        let (messages, search_words) = words.replace(&made.conversation.messages);
-        let conversation = Conversation { messages, ..made.conversation.clone() };
+        let (messages, search_words) = words.replace(&sample.conversation.messages);
+        let conversation = Conversation { messages, ..sample.conversation.clone() };
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
         let whole = self.run(&messages, &conversation, None).ok()?.text;
@@ -114,7 +115,7 @@ impl ChatTemplate {
             stops: Stops::of(self, &conversation),
             conversation: &conversation,
             messages: &messages,
-            places: &made.places,
+            places: &sample.places,
             whole,
             notes: Vec::new(),
         };
@@ -124,7 +125,7 @@ impl ChatTemplate {
         } else if self.generates {
             noting.marked_turns(options)
         } else {
-            noting.defined_turns(options.turns, replaces.then_some(made))
+            noting.defined_turns(options.turns, replaces.then_some(sample))
         };
         noting.look_for(&search_words, &texts);
         Some(noting.notes)
@@ -173,8 +174,8 @@ impl Noting<'_> {
     }
 
     /// Notes the trained messages without any trained text, as `is_said` tells it.
-    fn silent(&mut self, is_said: impl Fn(usize) -> bool) {
-        let silent = (0..self.places.len()).filter(|at| self.is_trained(*at) && !is_said(*at));
+    fn silent(&mut self, is_spoken: impl Fn(usize) -> bool) {
+        let silent = (0..self.places.len()).filter(|at| self.is_trained(*at) && !is_spoken(*at));
         let silent: Vec<usize> = silent.collect();
         self.note(Note::UntrainedTurns, silent);
     }
@@ -187,9 +188,9 @@ impl Noting<'_> {
     /// Notes the beginning and end of a text that is trained as a whole, or of the completion of its prompt.
     fn whole_text(&mut self) {
         if let Some(prompt) = self.conversation.prompt
-            && let Some(asked) = self.first(prompt, true)
+            && let Some(prompted) = self.first(prompt, true)
         {
-            self.note(Note::OtherOpenings, (!self.whole.starts_with(&asked)).then_some(prompt));
+            self.note(Note::OtherOpenings, (!self.whole.starts_with(&prompted)).then_some(prompt));
         }
         let is_answer = self.messages.last().is_some_and(|message| is_assistant(message));
         let is_unended = is_answer && !self.stops.end(&self.whole);
@@ -199,25 +200,26 @@ impl Noting<'_> {
     /// Notes the turns of the definition. Returns the texts in which they stand; none for that of all messages.
     ///
     /// A conversation `made` up whose form was not tried yet is tried too: the definition has found its turns here.
-    fn defined_turns(&mut self, choice: Turns, made: Option<&MadeUp>) -> Vec<String> {
+    fn defined_turns(&mut self, choice: Turns, sample: Option<&FormSample>) -> Vec<String> {
         let (template, conversation) = (self.template, self.conversation);
         let is_trained = |at| self.is_trained(at);
         let found = rule::turns(template, conversation, self.messages, is_trained);
         let found: Vec<_> =
             found.unwrap_or_default().into_iter().map(FoundTexts::in_text).collect();
-        let said: Vec<_> =
+        let generated: Vec<_> =
             found.iter().filter(|(_, turn)| turn.is_generated()).map(|(found, _)| *found).collect();
-        self.silent(|at| said.iter().any(|it| it.messages().contains(&at)));
-        let other = said.iter().filter(|turn| turn.opens_otherwise);
+        self.silent(|at| generated.iter().any(|it| it.messages().contains(&at)));
+        let other = generated.iter().filter(|turn| turn.opens_otherwise);
         self.note(Note::OtherOpenings, other.map(|turn| turn.message));
         let turns: Vec<_> = found.into_iter().map(|(_, turn)| turn).collect();
         let documents = merged(&turns, &self.whole, &self.stops);
         // A form is tried by all of its turns.
-        let is_new =
-            |made: &&MadeUp| made.are_all_trained() && template.known_trust(made).is_none();
-        if let Some(made) = made.filter(is_new) {
+        let is_new = |sample: &&FormSample| {
+            sample.are_all_trained() && template.known_trust(sample).is_none()
+        };
+        if let Some(sample) = sample.filter(is_new) {
             let found = template.marks_find(conversation, self.messages, &self.whole, &documents);
-            template.keep_trust(made.clone(), &found);
+            template.keep_trust(sample.clone(), &found);
         }
         let documents = match choice {
             Turns::Each => each(&turns, &self.whole, &self.stops),
@@ -289,15 +291,17 @@ impl Noting<'_> {
         let last = last_turn(self.messages);
         let last_trained = (0..self.places.len()).rfind(|at| self.is_trained(*at));
         let mut notes = Vec::new();
-        for SearchWords { message, said, words } in search_words {
+        for SearchWords { message, kind, words } in search_words {
             let is_behind = last_trained.is_some_and(|trained| trained < *message);
             let texts = if texts.is_empty() || is_behind { whole } else { texts };
             let is_shown = |word: &&String| texts.iter().any(|text| text.contains(word.as_str()));
             let shown = words.iter().filter(is_shown).count();
-            let is_cut = match said {
-                Said::Reasoning => shown == 0,
-                Said::Content => shown < words.len() && (shown > 0 || self.shows_plain(*message)),
-                Said::Call(text) => {
+            let is_cut = match kind {
+                WordKind::Reasoning => shown == 0,
+                WordKind::Content => {
+                    shown < words.len() && (shown > 0 || self.shows_plain(*message))
+                }
+                WordKind::Call(text) => {
                     let is_left_out =
                         shown == 0 && (!words.is_empty() || self.hides_calls(*message));
                     notes.extend(is_left_out.then_some((Note::CallsLeftOut, *message)));

@@ -65,8 +65,8 @@ impl<'a> ExpectedHash<'a> {
         if self.is_it() {
             return Ok(());
         }
-        let said = "has changed since it was written; remove it, and run again";
-        Err(Error::io(path)(io::Error::new(ErrorKind::InvalidData, said)))
+        let reason = "has changed since it was written; remove it, and run again";
+        Err(Error::io(path)(io::Error::new(ErrorKind::InvalidData, reason)))
     }
 }
 

@@ -42,8 +42,8 @@ pub(crate) fn bring(file: &File, bytes: Range<u64>, others: u64, control: &Contr
 
 /// Bytes of memory that are free, or that the system can free; `None` where the system does not tell.
 fn available() -> Option<u64> {
-    let told = std::fs::read_to_string("/proc/meminfo").ok()?;
-    in_bytes(told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?)
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    in_bytes(meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?)
 }
 
 /// The bytes of a size that the system writes in kB.

@@ -179,8 +179,8 @@ pub(crate) fn replace_file(from: &Path, proof: &Proof<Disk>) -> io::Result<()> {
         (None, Ok(found)) => found.is_file(),
     };
     if !unchanged {
-        let said = "is not as fastpack wrote it, and is not replaced; move it away";
-        return Err(io::Error::new(ErrorKind::AlreadyExists, said));
+        let reason = "is not as fastpack wrote it, and is not replaced; move it away";
+        return Err(io::Error::new(ErrorKind::AlreadyExists, reason));
     }
     fs::rename(from, &proof.name)
 }
@@ -214,7 +214,7 @@ pub(crate) struct Temporary {
 
 impl Temporary {
     /// Makes a file in the folder of `path` that has no name until it is placed, where the system has such files; else one
-    /// [`beside`](Self::beside).
+    /// [`named`](Self::named).
     pub(crate) fn unnamed(path: &Path, ending: &str) -> io::Result<(Self, File)> {
         #[cfg(target_os = "linux")]
         if Path::new(OPEN_FILES).exists()
@@ -224,11 +224,11 @@ impl Temporary {
             let unnamed = Some(file.try_clone()?);
             return Ok((Self { path, inode, is_placed: false, unnamed }, file));
         }
-        Self::beside(path, ending)
+        Self::named(path, ending)
     }
 
     /// Makes a file in the folder of `path`, with a name of its own that begins with the name of `path`.
-    pub(crate) fn beside(path: &Path, ending: &str) -> io::Result<(Self, File)> {
+    pub(crate) fn named(path: &Path, ending: &str) -> io::Result<(Self, File)> {
         let own = regular::own(path, "");
         for number in 0..NAMES {
             let mut name = own.as_os_str().to_owned();
@@ -238,7 +238,7 @@ impl Temporary {
             name.push(ending);
             match Self::create(PathBuf::from(name)) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                made => return made,
+                created => return created,
             }
         }
         Err(ErrorKind::AlreadyExists.into())
@@ -356,8 +356,8 @@ mod tests {
         let write = &|writer: usize| {
             for number in 0..200 {
                 let path = dir.path().join(number.to_string());
-                let made = Temporary::beside(&path, &format!(".{writer}.new"));
-                let (new, mut file) = made.expect("a file");
+                let created = Temporary::named(&path, &format!(".{writer}.new"));
+                let (new, mut file) = created.expect("a file");
                 file.write_all(b"whole").expect("space");
                 together.wait();
                 new.persist(&path, &All).expect("one of them stays");

@@ -88,7 +88,7 @@ pub(crate) fn keep(path: &Path, object: &impl Serialize) -> Result<()> {
     let dir = path.parent().expect("a file in a folder");
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let keep = || -> io::Result<()> {
-        let (new, mut file) = Temporary::beside(path, ".new")?;
+        let (new, mut file) = Temporary::named(path, ".new")?;
         file.write_all(seal(object).as_bytes())?;
         new.persist(path, &SealedFiles)
     };
@@ -207,7 +207,7 @@ pub(crate) fn begin_as_sealed(bytes: &[u8]) -> bool {
 }
 
 /// True if the file at `path` begins as sealed text. The rest is not read.
-pub(crate) fn begins(path: &Path) -> bool {
+pub(crate) fn looks_sealed(path: &Path) -> bool {
     let mut text = Vec::new();
     let begin = |file: File| file.take(SHORT).read_to_end(&mut text);
     regular::open(path, Links::Followed).and_then(begin).is_ok() && text == BEGIN.as_bytes()

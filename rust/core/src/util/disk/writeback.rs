@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use crate::util::threads;
 
-/// Bytes between two syncs. A loss of power can lose this many.
+/// Bytes between two syncs. A loss of power loses as many, and those that are written while a sync is at work.
 const STEP: u64 = 32 << 20;
 
 /// A background thread that syncs a file. It is started once there is enough to sync.
@@ -23,7 +23,7 @@ pub(crate) struct Writeback {
     /// The treatment of synced bytes in memory from now on.
     pub(crate) cache_policy: CachePolicy,
     /// The offset up to which the thread was told to sync.
-    told: u64,
+    requested: u64,
     worker: Option<SyncThread>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Writeback {
 /// The thread, and the channel that tells it how far to sync.
 #[derive(Debug)]
 struct SyncThread {
-    told: SyncSender<(u64, CachePolicy)>,
+    requests: SyncSender<(u64, CachePolicy)>,
     thread: JoinHandle<()>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum CachePolicy {
 impl Writeback {
     /// For a file whose first `end` bytes are on the disk.
     pub(crate) fn new(end: u64, cache_policy: CachePolicy) -> Self {
-        Self { cache_policy, told: end, worker: None, failure: Arc::default() }
+        Self { cache_policy, requested: end, worker: None, failure: Arc::default() }
     }
 
     /// Reports that `file` was written up to `end`.
@@ -58,7 +58,7 @@ impl Writeback {
     /// An error of an earlier sync.
     pub(crate) fn wrote(&mut self, file: &File, end: u64) -> io::Result<()> {
         self.check()?;
-        if end.saturating_sub(self.told) < STEP {
+        if end.saturating_sub(self.requested) < STEP {
             return Ok(());
         }
         if self.worker.is_none() {
@@ -67,9 +67,9 @@ impl Writeback {
         }
         // While the thread is busy, it is told later.
         if let Some(worker) = &self.worker
-            && worker.told.try_send((end, self.cache_policy)).is_ok()
+            && worker.requests.try_send((end, self.cache_policy)).is_ok()
         {
-            self.told = end;
+            self.requested = end;
         }
         Ok(())
     }
@@ -83,8 +83,8 @@ impl Writeback {
     ///
     /// An error of a sync.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        if let Some(SyncThread { told, thread }) = self.worker.take() {
-            drop(told);
+        if let Some(SyncThread { requests, thread }) = self.worker.take() {
+            drop(requests);
             if let Err(panic) = thread.join() {
                 resume_unwind(panic);
             }
@@ -98,9 +98,9 @@ impl Writeback {
     }
 
     fn start(&self, file: File) -> io::Result<SyncThread> {
-        let (told, receiver) = sync_channel(1);
+        let (requests, receiver) = sync_channel(1);
         let failure = Arc::clone(&self.failure);
-        let mut start = self.told;
+        let mut start = self.requested;
         let thread = threads::start("fastpack-sync", move || {
             while let Ok((end, cache_policy)) = receiver.recv() {
                 if let Err(error) = file.sync_data() {
@@ -111,7 +111,7 @@ impl Writeback {
                 start = end;
             }
         })?;
-        Ok(SyncThread { told, thread })
+        Ok(SyncThread { requests, thread })
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
                 file.write_all(&block).expect("room for 100 MiB");
                 writeback.wrote(file.as_file(), number << 20).expect("the disk keeps it");
             }
-            assert!(writeback.told > 0, "it was told to go on");
+            assert!(writeback.requested > 0, "it was told to go on");
             writeback.finish().expect("the disk keeps it");
             assert_eq!(Arc::strong_count(&writeback.failure), 1, "the thread is gone");
             let written = std::fs::read(file.path()).expect("the file is there");
@@ -168,8 +168,8 @@ mod tests {
         let file = tempfile::tempfile().expect("a folder for temporary files");
         let mut writeback = Writeback::new(0, CachePolicy::Keep);
         *lock(&writeback.failure) = Some(io::ErrorKind::StorageFull.into());
-        let told = writeback.wrote(&file, 1).map_err(|error| error.kind());
-        assert_eq!(told, Err(io::ErrorKind::StorageFull));
+        let outcome = writeback.wrote(&file, 1).map_err(|error| error.kind());
+        assert_eq!(outcome, Err(io::ErrorKind::StorageFull));
         assert!(writeback.wrote(&file, 1).is_ok());
     }
 

@@ -39,62 +39,63 @@ impl<'r> Trace<'r> {
         &mut self,
         filter: Filter,
         value: &Value<'r>,
-        given: &CallArguments<'r>,
-        made: Value<'r>,
+        arguments: &CallArguments<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         if filter == Filter::Default {
-            if given.positional.len() + given.named.len() > 1 {
+            if arguments.positional.len() + arguments.named.len() > 1 {
                 self.truth(value, value.is_true());
             }
-            return made;
+            return result;
         }
-        self.arguments(given);
+        self.arguments(arguments);
         if !self.holds(value) {
-            return made;
+            return result;
         }
         let is_text = matches!(value, Value::String(_) | Value::Safe(_));
-        let arguments = given.positional.iter().chain(given.named.iter().map(|(_, value)| value));
+        let values =
+            arguments.positional.iter().chain(arguments.named.iter().map(|(_, value)| value));
         match filter {
-            Filter::Trim if is_text => self.trim(value, arguments.last(), (true, true), made),
-            Filter::String | Filter::Safe if is_text => made,
+            Filter::Trim if is_text => self.trim(value, values.last(), (true, true), result),
+            Filter::String | Filter::Safe if is_text => result,
             Filter::First if !is_text => {
                 self.some_items(value);
-                self.part(value, true, made)
+                self.part(value, true, result)
             }
             Filter::Last if !is_text => {
                 self.some_items(value);
-                self.part(value, false, made)
+                self.part(value, false, result)
             }
             Filter::Length if !is_text => {
                 match self.node(value) {
                     Some(node) => self.look_at_all(node, false),
                     None => self.items(value),
                 }
-                made
+                result
             }
             Filter::List | Filter::Reverse if !is_text => {
                 self.items(value);
-                made
+                result
             }
             Filter::Items | Filter::DictSort => {
                 self.all_of(value, true);
-                made
+                result
             }
             Filter::SelectAttribute | Filter::RejectAttribute if is_text => {
-                self.characters(value, given, &made);
-                made
+                self.characters(value, arguments, &result);
+                result
             }
             Filter::SelectAttribute | Filter::RejectAttribute => {
-                self.attributes(value, given.positional.first(), true);
-                made
+                self.attributes(value, arguments.positional.first(), true);
+                result
             }
-            Filter::Map if given.positional.is_empty() => {
-                let named = given.named.iter().find(|(name, _)| *name == "attribute");
+            Filter::Map if arguments.positional.is_empty() => {
+                let named = arguments.named.iter().find(|(name, _)| *name == "attribute");
                 self.attributes(value, named.map(|(_, value)| value), false);
-                made
+                result
             }
-            Filter::Join if self.node(value).is_none() => self.join(value, given, made),
-            _ => self.record_operation(OperationFunction::Filter(filter), value, given, made),
+            Filter::Join if self.node(value).is_none() => self.join(value, arguments, result),
+            _ => self.record_operation(OperationFunction::Filter(filter), value, arguments, result),
         }
     }
 
@@ -106,8 +107,10 @@ impl<'r> Trace<'r> {
     }
 
     /// Adds guards that all arguments are the same, or stops the trace.
-    fn arguments(&mut self, given: &CallArguments<'r>) {
-        for argument in given.positional.iter().chain(given.named.iter().map(|(_, value)| value)) {
+    fn arguments(&mut self, arguments: &CallArguments<'r>) {
+        for argument in
+            arguments.positional.iter().chain(arguments.named.iter().map(|(_, value)| value))
+        {
             self.plain(argument, "a text as an argument");
         }
     }
@@ -117,22 +120,22 @@ impl<'r> Trace<'r> {
         &mut self,
         function: OperationFunction,
         value: &Value<'r>,
-        given: &CallArguments<'r>,
-        made: Value<'r>,
+        arguments: &CallArguments<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
-        if let Some(operation) = Self::operation(function, given) {
-            return self.done(operation, value, made);
+        if let Some(operation) = Self::operation(function, arguments) {
+            return self.done(operation, value, result);
         }
         self.stop("such arguments");
-        made
+        result
     }
 
-    fn operation(function: OperationFunction, given: &CallArguments<'r>) -> Option<Operation> {
+    fn operation(function: OperationFunction, arguments: &CallArguments<'r>) -> Option<Operation> {
         let named =
-            given.named.iter().map(|(name, value)| Some((Rc::from(*name), value.to_json()?)));
+            arguments.named.iter().map(|(name, value)| Some((Rc::from(*name), value.to_json()?)));
         Some(Operation {
             function,
-            positional: given.positional.iter().map(Value::to_json).collect::<Option<_>>()?,
+            positional: arguments.positional.iter().map(Value::to_json).collect::<Option<_>>()?,
             named: named.collect::<Option<_>>()?,
         })
     }
@@ -157,10 +160,10 @@ impl<'r> Trace<'r> {
     }
 
     /// Records that characters of a text were chosen by an attribute that none has: all of them, or none.
-    fn characters(&mut self, value: &Value<'r>, given: &CallArguments<'r>, made: &Value<'r>) {
-        let name = given.positional.first().and_then(Value::as_text);
+    fn characters(&mut self, value: &Value<'r>, arguments: &CallArguments<'r>, result: &Value<'r>) {
+        let name = arguments.positional.first().and_then(Value::as_text);
         let is_missing = name.is_some_and(|name| !name.contains('.') && is_no_attribute(name));
-        let is_empty = matches!(made, Value::Generator(items) if items.borrow().len() == 0);
+        let is_empty = matches!(result, Value::Generator(items) if items.borrow().len() == 0);
         if !is_missing || !is_empty {
             self.stop("the characters of a text");
         } else if !value.is_true() {
@@ -168,24 +171,29 @@ impl<'r> Trace<'r> {
         }
     }
 
-    fn join(&mut self, value: &Value<'r>, given: &CallArguments<'r>, made: Value<'r>) -> Value<'r> {
+    fn join(
+        &mut self,
+        value: &Value<'r>,
+        arguments: &CallArguments<'r>,
+        result: Value<'r>,
+    ) -> Value<'r> {
         let (Value::List(List::Computed(_)), true, [] | [Value::String(_)]) =
-            (value, given.named.is_empty(), &*given.positional)
+            (value, arguments.named.is_empty(), &*arguments.positional)
         else {
             self.stop("joining such values");
-            return made;
+            return result;
         };
         let separator =
-            given.positional.first().map_or(Value::String(Text::Borrowed("")), Value::clone);
-        self.joined(value, &separator, made)
+            arguments.positional.first().map_or(Value::String(Text::Borrowed("")), Value::clone);
+        self.joined(value, &separator, result)
     }
 
     /// Records the join of a list's items with a separator between them.
-    fn joined(&mut self, list: &Value<'r>, separator: &Value<'r>, made: Value<'r>) -> Value<'r> {
+    fn joined(&mut self, list: &Value<'r>, separator: &Value<'r>, result: Value<'r>) -> Value<'r> {
         self.items(list);
         let Value::List(items) = list else {
             self.stop("joining what is no list");
-            return made;
+            return result;
         };
         let mut pieces: Vec<OutputPiece> = Vec::new();
         for (at, item) in items.iter().enumerate() {
@@ -194,7 +202,7 @@ impl<'r> Trace<'r> {
             }
             self.append(&item, &mut pieces);
         }
-        self.string(&made, pieces)
+        self.string(&result, pieces)
     }
 
     fn trim(
@@ -202,7 +210,7 @@ impl<'r> Trace<'r> {
         value: &Value<'r>,
         chars: Option<&Value<'r>>,
         (left, right): (bool, bool),
-        made: Value<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         let chars = match chars {
             None | Some(Value::None) => None,
@@ -211,9 +219,9 @@ impl<'r> Trace<'r> {
         match self.register(value) {
             Some(of) => {
                 let cut = Cut::Trim { of, chars, left, right };
-                self.cut_out(&made, ProgramStep::Cut(cut))
+                self.cut_out(&result, ProgramStep::Cut(cut))
             }
-            None => made,
+            None => result,
         }
     }
 
@@ -222,63 +230,68 @@ impl<'r> Trace<'r> {
         &mut self,
         method: Method,
         receiver: &Value<'r>,
-        given: &CallArguments<'r>,
-        made: Value<'r>,
+        arguments: &CallArguments<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         if let Value::Dict(_) = receiver {
-            if let Some(key) = given.positional.first() {
+            if let Some(key) = arguments.positional.first() {
                 self.plain(key, "a text as a key");
                 key.as_text().into_iter().for_each(|name| self.key(receiver, name));
             }
-            return made;
+            return result;
         }
         if let (Method::Join, false, Some(list)) =
-            (method, self.holds(receiver), given.positional.first())
+            (method, self.holds(receiver), arguments.positional.first())
             && self.holds(list)
             && self.node(list).is_none()
         {
-            return self.joined(list, receiver, made);
+            return self.joined(list, receiver, result);
         }
-        self.arguments(given);
+        self.arguments(arguments);
         if !self.holds(receiver) {
-            return made;
+            return result;
         }
-        let argument = given.positional.first();
+        let argument = arguments.positional.first();
         let text = argument.and_then(Value::as_text).map(|text| Rc::<str>::from(&**text));
-        let alone = given.named.is_empty() && given.positional.len() == 1;
-        let Some(cut) = self.register(receiver) else { return made };
+        let alone = arguments.named.is_empty() && arguments.positional.len() == 1;
+        let Some(cut) = self.register(receiver) else { return result };
         match (method, text, alone) {
-            (Method::Strip, _, _) => self.trim(receiver, argument, (true, true), made),
-            (Method::LeftStrip, _, _) => self.trim(receiver, argument, (true, false), made),
-            (Method::RightStrip, _, _) => self.trim(receiver, argument, (false, true), made),
+            (Method::Strip, _, _) => self.trim(receiver, argument, (true, true), result),
+            (Method::LeftStrip, _, _) => self.trim(receiver, argument, (true, false), result),
+            (Method::RightStrip, _, _) => self.trim(receiver, argument, (false, true), result),
             (Method::StartsWith, Some(text), true) => {
-                self.add_guard(Guard::StartsWith(cut, text), made.is_true());
-                made
+                self.add_guard(Guard::StartsWith(cut, text), result.is_true());
+                result
             }
             (Method::EndsWith, Some(text), true) => {
-                self.add_guard(Guard::EndsWith(cut, text), made.is_true());
-                made
+                self.add_guard(Guard::EndsWith(cut, text), result.is_true());
+                result
             }
-            (Method::Split, Some(separator), true) => self.parts(cut, separator, &made),
+            (Method::Split, Some(separator), true) => self.parts(cut, separator, &result),
             // An operation cannot be given a tuple.
             (Method::StartsWith | Method::EndsWith, None, _) => {
                 self.stop("the ends of a text among several");
-                made
+                result
             }
-            _ => self.record_operation(OperationFunction::Method(method), receiver, given, made),
+            _ => self.record_operation(
+                OperationFunction::Method(method),
+                receiver,
+                arguments,
+                result,
+            ),
         }
     }
 
     /// The list that a text was split into. Its parts become cuts when they are used.
-    fn parts(&mut self, of: usize, separator: Rc<str>, made: &Value<'r>) -> Value<'r> {
-        let Value::List(list) = made else { return made.clone() };
+    fn parts(&mut self, of: usize, separator: Rc<str>, result: &Value<'r>) -> Value<'r> {
+        let Value::List(list) = result else { return result.clone() };
         let parts = list.iter().map(|part| {
             let text = part.as_text().map_or("", |text| text);
             Value::String(self.own(text, StringOrigin::Part).unwrap_or(Text::Borrowed("")))
         });
         let parts = Value::list(parts.collect(), HeldMemory::default());
         if self.is_stopped() {
-            return made.clone();
+            return result.clone();
         }
         if let Value::List(List::Computed(list)) = &parts {
             self.split.insert(Rc::as_ptr(list).addr(), (parts.clone(), of, separator));

@@ -92,36 +92,36 @@ impl<'r> Trace<'r> {
         operator: Binary,
         left: &Value<'r>,
         right: &Value<'r>,
-        made: Value<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         if !self.holds(left) && !self.holds(right) {
-            return made;
+            return result;
         }
-        match (operator, &made) {
-            (Binary::Add, Value::String(_)) => self.concat(&[left.clone(), right.clone()], made),
+        match (operator, &result) {
+            (Binary::Add, Value::String(_)) => self.concat(&[left.clone(), right.clone()], result),
             (Binary::Add, Value::List(_) | Value::Tuple(_)) => {
                 self.items(left);
                 self.items(right);
-                made
+                result
             }
             _ => {
                 self.plain(left, "an operator between texts");
                 self.plain(right, "an operator between texts");
-                made
+                result
             }
         }
     }
 
     /// `a ~ b`
-    pub(crate) fn concat(&mut self, parts: &[Value<'r>], made: Value<'r>) -> Value<'r> {
+    pub(crate) fn concat(&mut self, parts: &[Value<'r>], result: Value<'r>) -> Value<'r> {
         if !parts.iter().any(|part| self.holds(part)) {
-            return made;
+            return result;
         }
         let mut pieces = Vec::new();
         for part in parts {
             self.append(part, &mut pieces);
         }
-        self.string(&made, pieces)
+        self.string(&result, pieces)
     }
 
     /// `left comparison right`
@@ -233,13 +233,13 @@ impl<'r> Trace<'r> {
         &mut self,
         value: &Value<'r>,
         name: &str,
-        made: Value<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         // A method hides the key of the same name.
-        if !matches!(made, Value::Method(..) | Value::UnknownMethod(_)) {
+        if !matches!(result, Value::Method(..) | Value::UnknownMethod(_)) {
             self.key(value, name);
         }
-        made
+        result
     }
 
     /// A read of a key of an object of the record.
@@ -268,26 +268,26 @@ impl<'r> Trace<'r> {
         &mut self,
         value: &Value<'r>,
         index: &Value<'r>,
-        made: Value<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         self.plain(index, "a text as an index");
         if let Some(key) = index.as_text() {
             self.key(value, key);
-            return made;
+            return result;
         }
         if let Value::String(_) = value {
             let item = Operation {
                 positional: index.to_json().into_iter().collect(),
                 ..Operation::bare(OperationFunction::Item)
             };
-            return self.done(item, value, made);
+            return self.done(item, value, result);
         }
         match (self.node(value), index) {
-            (None, Value::Int(0)) => return self.part(value, true, made),
-            (None, Value::Int(-1)) => return self.part(value, false, made),
+            (None, Value::Int(0)) => return self.part(value, true, result),
+            (None, Value::Int(-1)) => return self.part(value, false, result),
             _ => self.items(value),
         }
-        made
+        result
     }
 
     /// `value[from:to:step]`
@@ -295,7 +295,7 @@ impl<'r> Trace<'r> {
         &mut self,
         value: &Value<'r>,
         bounds: &[Value<'r>; 3],
-        made: Value<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         for bound in bounds {
             self.plain(bound, "a text as an index");
@@ -305,23 +305,23 @@ impl<'r> Trace<'r> {
         }
         if !matches!(value, Value::String(_)) {
             self.items(value);
-            return made;
+            return result;
         }
         let bounds = bounds.iter().map(Value::to_json).collect::<Option<Vec<Json>>>();
-        let Some(positional) = bounds else { return made };
+        let Some(positional) = bounds else { return result };
         let slice = Operation { positional, ..Operation::bare(OperationFunction::Slice) };
-        self.done(slice, value, made)
+        self.done(slice, value, result)
     }
 
     /// The first or last item of a list. For a list that a text was split into, it becomes a cut.
-    pub(crate) fn part(&mut self, value: &Value<'r>, first: bool, made: Value<'r>) -> Value<'r> {
-        let Value::List(List::Computed(list)) = value else { return made };
+    pub(crate) fn part(&mut self, value: &Value<'r>, first: bool, result: Value<'r>) -> Value<'r> {
+        let Value::List(List::Computed(list)) = value else { return result };
         let Some((_, of, separator)) = self.split.get(&Rc::as_ptr(list).addr()) else {
-            return made;
+            return result;
         };
         let (of, separator) = (*of, Rc::clone(separator));
         let cut = if first { Cut::First { of, separator } } else { Cut::Last { of, separator } };
-        self.cut_out(&made, ProgramStep::Cut(cut))
+        self.cut_out(&result, ProgramStep::Cut(cut))
     }
 
     /// A use of a value as a list, by a loop, an assignment to a tuple or the like.
@@ -386,31 +386,31 @@ impl<'r> Trace<'r> {
         &mut self,
         operation: Operation,
         value: &Value<'r>,
-        made: Value<'r>,
+        result: Value<'r>,
     ) -> Value<'r> {
         if !self.holds(value) {
-            return made;
+            return result;
         }
         let Some(of) = self.operand(value) else {
             self.stop("what is done to several values");
-            return made;
+            return result;
         };
-        match (&made, made.to_json()) {
-            (Value::String(_), _) => self.cut_out(&made, ProgramStep::Make(operation, of)),
+        match (&result, result.to_json()) {
+            (Value::String(_), _) => self.cut_out(&result, ProgramStep::Make(operation, of)),
             (Value::Undefined, None) => {
                 self.add_guard(Guard::Gives(operation, of, None), true);
-                made
+                result
             }
             (Value::List(_) | Value::Dict(_), _) | (_, None) => {
                 match of {
                     Operand::Node(node) => self.pin(node),
                     Operand::Cut(_) => self.stop("a list that is made of a text"),
                 }
-                made
+                result
             }
             (_, Some(answer)) => {
                 self.add_guard(Guard::Gives(operation, of, Some(answer)), true);
-                made
+                result
             }
         }
     }

@@ -57,7 +57,7 @@ pub struct Trace<'r> {
     texts: HashMap<(usize, usize), Leaf>,
     /// The strings that were computed of them, by address. They are held so that no other string gets the
     /// address.
-    made: HashMap<usize, (Text<'r>, StringOrigin)>,
+    computed: HashMap<usize, (Text<'r>, StringOrigin)>,
     /// The lists that they were split into, by address: the list, the cut that was split, and the separator.
     split: HashMap<usize, (Value<'r>, usize, Rc<str>)>,
     /// The values of the record, in the order of their numbers.
@@ -73,7 +73,7 @@ pub struct Trace<'r> {
     printed: Vec<OutputPiece>,
     /// The reason that the trace stopped, if it has.
     stopped: Option<&'static str>,
-    /// Bytes of the strings in `made`.
+    /// Bytes of the strings in `computed`.
     held: usize,
     /// The number of steps, texts and values searched so far.
     looked_at: usize,
@@ -106,12 +106,12 @@ impl std::fmt::Debug for Trace<'_> {
 
 impl<'r> Trace<'r> {
     /// A trace for the render of a conversation.
-    pub fn new(given: TraceInput<'r>) -> Self {
-        let texts = given.texts.into_iter().enumerate();
-        let messages = given.messages.into_iter();
+    pub fn new(input: TraceInput<'r>) -> Self {
+        let texts = input.texts.into_iter().enumerate();
+        let messages = input.messages.into_iter();
         let mut trace = Self {
             texts: texts.map(|(at, text)| (place(text), Leaf::Text(at))).collect(),
-            made: HashMap::new(),
+            computed: HashMap::new(),
             split: HashMap::new(),
             nodes: Vec::new(),
             containers: HashMap::new(),
@@ -127,7 +127,7 @@ impl<'r> Trace<'r> {
             looked_at: 0,
             meter: Meter::new(Allowance::TRIAL, &|| MOST_HELD, None),
         };
-        for value in given.values {
+        for value in input.values {
             walk(value, &mut |address| {
                 trace.inside.insert(address);
             });
@@ -298,7 +298,7 @@ impl<'r> Trace<'r> {
                 part.then_some(StringOrigin::Part)
             }
             Text::Computed(text) => {
-                self.made.get(&Rc::as_ptr(text).addr()).map(|(_, origin)| origin.clone())
+                self.computed.get(&Rc::as_ptr(text).addr()).map(|(_, origin)| origin.clone())
             }
         }
     }
@@ -397,7 +397,7 @@ impl<'r> Trace<'r> {
             self.stop("too much is made of the texts");
             return None;
         }
-        let own = Text::made(text.to_owned(), HeldMemory::default());
+        let own = Text::computed(text.to_owned(), HeldMemory::default());
         self.remember(&own, origin);
         Some(own)
     }
@@ -406,7 +406,7 @@ impl<'r> Trace<'r> {
     /// empty strings have one address.
     fn remember(&mut self, text: &Text<'r>, origin: StringOrigin) {
         if let Text::Computed(computed) = text {
-            self.made.insert(Rc::as_ptr(computed).addr(), (text.clone(), origin));
+            self.computed.insert(Rc::as_ptr(computed).addr(), (text.clone(), origin));
         }
     }
 

@@ -27,17 +27,17 @@ impl Filter {
     pub(crate) fn apply<'r>(
         self,
         value: &Value<'r>,
-        given: CallArguments<'r>,
+        arguments: CallArguments<'r>,
         meter: &Meter<'_>,
     ) -> Outcome<Value<'r>> {
         let text = || to_text(value, meter);
-        let made = |made: String| meter.text(made).map(|text| marked(value, text));
+        let to_value = |text: String| meter.text(text).map(|text| marked(value, text));
         match self {
-            Self::ToJson => {
-                Style::given(given)?.dumps(value, meter).and_then(|it| meter.string(it))
-            }
+            Self::ToJson => Style::from_arguments(arguments)?
+                .dumps(value, meter)
+                .and_then(|it| meter.string(it)),
             Self::Trim => {
-                let [chars] = given.bind(["chars"])?;
+                let [chars] = arguments.bind(["chars"])?;
                 let chars = match chars {
                     None | Some(Value::None) => None,
                     Some(Value::String(chars)) => Some(chars),
@@ -64,7 +64,7 @@ impl Filter {
                 }
             },
             Self::Default => {
-                let [default, boolean] = given.bind(["default_value", "boolean"])?;
+                let [default, boolean] = arguments.bind(["default_value", "boolean"])?;
                 let boolean = boolean.is_some_and(|boolean| boolean.is_true());
                 Ok(if matches!(value, Value::Undefined) || boolean && !value.is_true() {
                     default.unwrap_or(Value::String(Text::Borrowed("")))
@@ -72,17 +72,17 @@ impl Filter {
                     value.clone()
                 })
             }
-            Self::Join => join(value, given, meter),
+            Self::Join => join(value, arguments, meter),
             Self::List => items(value, meter).map(ItemsBuilder::into_list),
-            Self::Upper => upper(&text()?, meter).and_then(made),
-            Self::Lower => lower(&text()?, meter).and_then(made),
-            Self::Capitalize => capitalize(&text()?, meter).and_then(made),
-            Self::Title => title(&text()?, meter).and_then(|made| meter.string(made)),
-            Self::Replace => replaced(value, given, meter),
-            Self::DictSort => dict_sort(value, given, meter),
-            Self::Map => map(value, given, meter),
+            Self::Upper => upper(&text()?, meter).and_then(to_value),
+            Self::Lower => lower(&text()?, meter).and_then(to_value),
+            Self::Capitalize => capitalize(&text()?, meter).and_then(to_value),
+            Self::Title => title(&text()?, meter).and_then(|cased| meter.string(cased)),
+            Self::Replace => replaced(value, arguments, meter),
+            Self::DictSort => dict_sort(value, arguments, meter),
+            Self::Map => map(value, arguments, meter),
             Self::Select | Self::Reject | Self::SelectAttribute | Self::RejectAttribute => {
-                select(self, value, given.positional, meter)
+                select(self, value, arguments.positional, meter)
             }
             Self::First => Ok(iterate(value)?.next(meter)?.unwrap_or(Value::Undefined)),
             Self::Last => last(value, meter),
@@ -105,17 +105,17 @@ impl Filter {
                     Err(Failure::unsupported(format_args!("`reverse` of {}", other.type_name())))
                 }
             },
-            Self::Sort => sorted(value, given, meter),
-            Self::Unique => unique(value, given, meter),
-            Self::Min | Self::Max => extreme(self, value, given, meter),
-            Self::Sum => sum(value, given, meter),
+            Self::Sort => sorted(value, arguments, meter),
+            Self::Unique => unique(value, arguments, meter),
+            Self::Min | Self::Max => extreme(self, value, arguments, meter),
+            Self::Sum => sum(value, arguments, meter),
             Self::Abs => numbers::abs(value, meter),
-            Self::Float => numbers::float(value, given, meter),
-            Self::Round => numbers::round(value, given),
-            Self::Format => format(&text()?, given, meter).and_then(made),
+            Self::Float => numbers::float(value, arguments, meter),
+            Self::Round => numbers::round(value, arguments),
+            Self::Format => format(&text()?, arguments, meter).and_then(to_value),
             Self::Escape => escape(value, meter),
-            Self::Int => numbers::int(value, given, meter),
-            Self::Indent => indent(value, given, meter),
+            Self::Int => numbers::int(value, arguments, meter),
+            Self::Indent => indent(value, arguments, meter),
         }
     }
 }

@@ -16,10 +16,10 @@ const EXACT: f64 = 9e15;
 /// A value as an integer; `default` for one that is no number.
 pub(crate) fn int<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [default, base] = given.bind(["default", "base"])?;
+    let [default, base] = arguments.bind(["default", "base"])?;
     if base.is_some_and(|base| base.as_int() != Some(10)) {
         return Err(Failure::unsupported("`int` with a base"));
     }
@@ -50,10 +50,10 @@ pub(crate) fn int<'r>(
 /// A value as a float; `default` for one that is no number.
 pub(crate) fn float<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [default] = given.bind(["default"])?;
+    let [default] = arguments.bind(["default"])?;
     let default = default.unwrap_or(Value::Float(0.0));
     match value {
         Value::Float(_) | Value::Int(_) | Value::Bool(_) => {
@@ -120,8 +120,8 @@ pub(crate) fn abs<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>
 }
 
 /// A number rounded to a whole one.
-pub(crate) fn round<'r>(value: &Value<'r>, given: CallArguments<'r>) -> Outcome<Value<'r>> {
-    let [precision, method] = given.bind(["precision", "method"])?;
+pub(crate) fn round<'r>(value: &Value<'r>, arguments: CallArguments<'r>) -> Outcome<Value<'r>> {
+    let [precision, method] = arguments.bind(["precision", "method"])?;
     if precision.is_some_and(|precision| precision.as_int() != Some(0)) {
         return Err(Failure::unsupported("`round` to places behind the point"));
     }

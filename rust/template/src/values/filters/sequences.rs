@@ -80,10 +80,10 @@ pub(crate) fn entries<'r, 'm>(
 /// The items as one text, with a separator between them.
 pub(crate) fn join<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [separator, attribute] = given.bind(["d", "attribute"])?;
+    let [separator, attribute] = arguments.bind(["d", "attribute"])?;
     let separator = match separator {
         None => Text::Borrowed(""),
         Some(separator) => to_text(&separator, meter)?,
@@ -128,10 +128,10 @@ fn look_up<'r>(value: &Value<'r>, attribute: &Value<'r>, meter: &Meter<'_>) -> O
 /// The pairs of a dict in the order of their keys or values.
 pub(crate) fn dict_sort<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [case_sensitive, by, reverse] = given.bind(["case_sensitive", "by", "reverse"])?;
+    let [case_sensitive, by, reverse] = arguments.bind(["case_sensitive", "by", "reverse"])?;
     let Value::Dict(dict) = value else {
         return Err(Failure::error(format!("`dictsort` needs a dict, not {}", value.type_name())));
     };
@@ -140,14 +140,14 @@ pub(crate) fn dict_sort<'r>(
         Some("value") => true,
         _ => return Err(Failure::error("`dictsort` sorts by \"key\" or \"value\"")),
     };
-    let case = Case::given(case_sensitive.as_ref());
+    let case = Case::from_option(case_sensitive.as_ref());
     let mut pairs = Vec::new();
     for (key, value) in dict.iter() {
         meter.hold(ITEM_BYTES)?;
         let sorted_by = if by_value { value.clone() } else { key.value() };
         pairs.push((case.of(sorted_by, meter)?, meter.tuple(vec![key.value(), value])?));
     }
-    let direction = Direction::given(reverse.as_ref());
+    let direction = Direction::from_option(reverse.as_ref());
     let sorted = sort(pairs, |(left, _), (right, _)| {
         meter.items(4)?;
         direction.order(left, right, meter)
@@ -162,7 +162,7 @@ struct Case {
 }
 
 impl Case {
-    fn given(case_sensitive: Option<&Value<'_>>) -> Self {
+    fn from_option(case_sensitive: Option<&Value<'_>>) -> Self {
         Self { counts: case_sensitive.is_some_and(Value::is_true) }
     }
 
@@ -182,7 +182,7 @@ struct Direction {
 }
 
 impl Direction {
-    fn given(reverse: Option<&Value<'_>>) -> Self {
+    fn from_option(reverse: Option<&Value<'_>>) -> Self {
         Self { reverse: reverse.is_some_and(Value::is_true) }
     }
 
@@ -208,21 +208,21 @@ fn into_list<'r>(
 /// Applies a filter to each item, or takes an attribute of each.
 pub(crate) fn map<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let mut mapped = ItemsBuilder::new(meter);
     if !value.is_true() {
         return Ok(mapped.into_generator());
     }
-    if let Some((name, rest)) = given.positional.split_first() {
+    if let Some((name, rest)) = arguments.positional.split_first() {
         let filter = name.as_text().and_then(|name| Filter::named(name));
         let filter = filter.ok_or_else(|| Failure::unsupported("`map` with such a filter"))?;
-        let rest = CallArguments { positional: rest.to_vec(), named: given.named };
+        let rest = CallArguments { positional: rest.to_vec(), named: arguments.named };
         iterate(value)?
             .each(meter, |item| mapped.push(filter.apply(&item, rest.clone(), meter)?))?;
     } else {
-        let [attribute, default] = given.bind(["attribute", "default"])?;
+        let [attribute, default] = arguments.bind(["attribute", "default"])?;
         let attribute =
             attribute.ok_or_else(|| Failure::error("`map` needs a filter or an attribute"))?;
         let default = default.unwrap_or(Value::None);
@@ -240,26 +240,28 @@ pub(crate) fn map<'r>(
 pub(crate) fn select<'r>(
     filter: Filter,
     value: &Value<'r>,
-    given: Vec<Value<'r>>,
+    positional: Vec<Value<'r>>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let mut selected = ItemsBuilder::new(meter);
     if !value.is_true() {
         return Ok(selected.into_generator());
     }
-    let mut given = given.into_iter();
+    let mut positional = positional.into_iter();
     let attribute = match filter {
         Filter::SelectAttribute | Filter::RejectAttribute => Some(
-            given.next().ok_or_else(|| Failure::error("the name of an attribute is missing"))?,
+            positional
+                .next()
+                .ok_or_else(|| Failure::error("the name of an attribute is missing"))?,
         ),
         _ => None,
     };
-    let test = given.next().map(|name| {
+    let test = positional.next().map(|name| {
         let known = name.as_text().and_then(|name| Predicate::named(name));
         known.ok_or_else(|| Failure::unsupported("such a test"))
     });
     let test = test.transpose()?;
-    let arguments: Vec<_> = given.collect();
+    let arguments: Vec<_> = positional.collect();
     let wanted = matches!(filter, Filter::Select | Filter::SelectAttribute);
     iterate(value)?.each(meter, |item| {
         let tested = match &attribute {
@@ -278,12 +280,12 @@ pub(crate) fn select<'r>(
 /// The items in order, by themselves or by attributes of theirs with commas between them.
 pub(crate) fn sorted<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let [reverse, case_sensitive, attribute] =
-        given.bind(["reverse", "case_sensitive", "attribute"])?;
-    let case = Case::given(case_sensitive.as_ref());
+        arguments.bind(["reverse", "case_sensitive", "attribute"])?;
+    let case = Case::from_option(case_sensitive.as_ref());
     let attributes = match attribute {
         Some(Value::String(names)) => {
             let names = names.split(',').map(|name| meter.copy(name).map(Value::String));
@@ -301,7 +303,7 @@ pub(crate) fn sorted<'r>(
         keyed.push((keys, item));
         Ok(())
     })?;
-    let direction = Direction::given(reverse.as_ref());
+    let direction = Direction::from_option(reverse.as_ref());
     let sorted = sort(keyed, |(left, _), (right, _)| {
         for (left, right) in left.iter().zip(right) {
             meter.items(4)?;
@@ -330,12 +332,12 @@ fn attribute_of<'r>(
 /// The items without those that are equal to an earlier one.
 pub(crate) fn unique<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [case_sensitive, attribute] = given.bind(["case_sensitive", "attribute"])?;
+    let [case_sensitive, attribute] = arguments.bind(["case_sensitive", "attribute"])?;
     let (case, attribute) =
-        (Case::given(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
+        (Case::from_option(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
     let mut seen = IndexSet::new();
     let mut found = ItemsBuilder::new(meter);
     iterate(value)?.each(meter, |item| {
@@ -355,12 +357,12 @@ pub(crate) fn unique<'r>(
 pub(crate) fn extreme<'r>(
     filter: Filter,
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [case_sensitive, attribute] = given.bind(["case_sensitive", "attribute"])?;
+    let [case_sensitive, attribute] = arguments.bind(["case_sensitive", "attribute"])?;
     let (case, attribute) =
-        (Case::given(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
+        (Case::from_option(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
     let (operator, wanted) = match filter {
         Filter::Min => ("<", Ordering::Less),
         _ => (">", Ordering::Greater),
@@ -383,10 +385,10 @@ pub(crate) fn extreme<'r>(
 /// The sum of the items, or of an attribute of each.
 pub(crate) fn sum<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [attribute, start] = given.bind(["attribute", "start"])?;
+    let [attribute, start] = arguments.bind(["attribute", "start"])?;
     let attribute = attribute.unwrap_or(Value::None);
     let mut total = start.unwrap_or(Value::Int(0));
     if total.as_text().is_some() {

@@ -13,10 +13,10 @@ use crate::values::value::Value;
 /// A text with parts replaced by others.
 pub(crate) fn replaced<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [old, new, count] = given.bind(["old", "new", "count"])?;
+    let [old, new, count] = arguments.bind(["old", "new", "count"])?;
     let (Some(old), Some(new)) = (old, new) else {
         return Err(Failure::error("`replace` needs two arguments"));
     };
@@ -38,32 +38,36 @@ pub(crate) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
     if text.contains('Σ') {
         return Err(Failure::unsupported("the title case of `Σ`"));
     }
-    let begins = |c: char| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
-    let mut made = String::new();
-    for word in text.split_inclusive(begins) {
+    let is_boundary = |c: char| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
+    let mut titled = String::new();
+    for word in text.split_inclusive(is_boundary) {
         meter.items(1)?;
         let rest = word.chars().next().map_or(0, char::len_utf8);
-        made.push_str(&upper(&word[..rest], meter)?);
-        made.push_str(&lower(&word[rest..], meter)?);
+        titled.push_str(&upper(&word[..rest], meter)?);
+        titled.push_str(&lower(&word[rest..], meter)?);
     }
-    Ok(made)
+    Ok(titled)
 }
 
 /// `text|format(…)`: Python's `%` with all arguments.
-pub(crate) fn format(text: &str, given: CallArguments<'_>, meter: &Meter<'_>) -> Outcome<String> {
-    if !given.named.is_empty() {
+pub(crate) fn format(
+    text: &str,
+    arguments: CallArguments<'_>,
+    meter: &Meter<'_>,
+) -> Outcome<String> {
+    if !arguments.named.is_empty() {
         return Err(Failure::unsupported("`format` with arguments by name"));
     }
-    percent(text, &meter.tuple(given.positional)?, meter)
+    percent(text, &meter.tuple(arguments.positional)?, meter)
 }
 
 /// A text whose lines are indented.
 pub(crate) fn indent<'r>(
     value: &Value<'r>,
-    given: CallArguments<'r>,
+    arguments: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let [width, first, blank] = given.bind(["width", "first", "blank"])?;
+    let [width, first, blank] = arguments.bind(["width", "first", "blank"])?;
     let Value::String(text) = value else {
         return Err(Failure::unsupported(format_args!("`indent` of {}", value.type_name())));
     };

@@ -209,12 +209,12 @@ fn floor<'r>(
         }
         let (quotient, rest) = (&left / &right, &left % &right);
         let adjust = rest.sign() != Sign::NoSign && rest.sign() != right.sign();
-        let made = match operator {
+        let result = match operator {
             Binary::Modulo if adjust => rest + right,
             Binary::Modulo => rest,
             _ => quotient - u32::from(adjust),
         };
-        return integer(made, meter);
+        return integer(result, meter);
     }
     if let (Value::String(text), Binary::Modulo) = (left, operator) {
         return meter.string(percent(text, right, meter)?);

@@ -48,7 +48,11 @@ pub(crate) fn percent(text: &str, values: &Value<'_>, meter: &Meter<'_>) -> Outc
 }
 
 /// `text.format(…)`, without format specifications and without attributes in fields.
-pub(crate) fn fields(text: &str, given: &CallArguments<'_>, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn fields(
+    text: &str,
+    arguments: &CallArguments<'_>,
+    meter: &Meter<'_>,
+) -> Outcome<String> {
     let mut out = String::new();
     let mut chars = text.chars();
     let mut numbering = Numbering::Unknown;
@@ -61,7 +65,7 @@ pub(crate) fn fields(text: &str, given: &CallArguments<'_>, meter: &Meter<'_>) -
             '}' => return Err(Failure::error("a single `}` in a format")),
             '{' => {
                 let (name, conversion) = field(&mut chars)?;
-                let value = numbering.value_of(name, given)?;
+                let value = numbering.value_of(name, arguments)?;
                 match conversion {
                     None | Some("s") => write_str(&mut out, &value, meter)?,
                     Some("r") => write_repr_of(&mut out, &value, meter)?,
@@ -98,7 +102,7 @@ enum Numbering {
 
 impl Numbering {
     /// The value of a field.
-    fn value_of<'r>(&mut self, name: &str, given: &CallArguments<'r>) -> Outcome<Value<'r>> {
+    fn value_of<'r>(&mut self, name: &str, arguments: &CallArguments<'r>) -> Outcome<Value<'r>> {
         let mixed = || Err(Failure::error("a format numbers either all fields or none"));
         let index = if name.is_empty() {
             let index = match self {
@@ -115,11 +119,11 @@ impl Numbering {
             *self = Self::Manual;
             name.parse().map_err(|_| Failure::error("a format numbers a field too high"))?
         } else {
-            let named = given.named.iter().find(|(known, _)| *known == name);
+            let named = arguments.named.iter().find(|(known, _)| *known == name);
             let missing = || Failure::error(format!("a format has no value for `{name}`"));
             return named.map(|(_, value)| value.clone()).ok_or_else(missing);
         };
         let missing = || Failure::error(format!("a format has no value number {index}"));
-        given.positional.get(index).cloned().ok_or_else(missing)
+        arguments.positional.get(index).cloned().ok_or_else(missing)
     }
 }

@@ -33,9 +33,9 @@ pub(crate) struct Style<'r> {
 
 impl<'r> Style<'r> {
     /// The options that a template gives.
-    pub(crate) fn given(given: CallArguments<'r>) -> Outcome<Self> {
+    pub(crate) fn from_arguments(arguments: CallArguments<'r>) -> Outcome<Self> {
         let [ensure_ascii, indent, separators, sort_keys] =
-            given.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
+            arguments.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
         let indent = match indent {
             None | Some(Value::None) => None,
             Some(Value::String(indent)) if indent.len() <= MAX_INDENT => Some(indent.to_string()),

@@ -99,7 +99,7 @@ impl Eq for Text<'_> {}
 
 impl Text<'_> {
     /// A string that was computed and holds this memory.
-    pub(crate) fn made(text: String, held: HeldMemory) -> Self {
+    pub(crate) fn computed(text: String, held: HeldMemory) -> Self {
         Self::Computed(Computed::new(text, held))
     }
 }

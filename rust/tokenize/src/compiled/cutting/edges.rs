@@ -47,8 +47,8 @@ impl CutPlaces for Edges {
             found |= digit | digit << 1;
         }
         found &= edges;
-        let asked = edges & !found & !(letter & (letter << 1 | space << 1));
-        found | windows::ask(asked, text, |left, right| !self.cuts.joins(left, right))
+        let candidates = edges & !found & !(letter & (letter << 1 | space << 1));
+        found | windows::ask(candidates, text, |left, right| !self.cuts.joins(left, right))
     }
 
     fn next(&self, text: &[u8], start: usize) -> usize {

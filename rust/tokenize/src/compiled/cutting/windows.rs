@@ -96,15 +96,15 @@ fn fill_with(
     count
 }
 
-/// The bits of `asked` at which `cuts` says that a text is cut, given the characters on both sides.
+/// The bits of `candidates` at which `cuts` says that a text is cut, given the characters on both sides.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
-pub(crate) fn ask(mut asked: u64, text: &[u8], cuts: impl Fn(u8, u8) -> bool) -> u64 {
+pub(crate) fn ask(mut candidates: u64, text: &[u8], cuts: impl Fn(u8, u8) -> bool) -> u64 {
     let mut found = 0;
-    while asked != 0 {
-        let at = asked.trailing_zeros() as usize;
+    while candidates != 0 {
+        let at = candidates.trailing_zeros() as usize;
         found |= u64::from(cuts(text[at - 1], text[at])) << at;
-        asked &= asked - 1;
+        candidates &= candidates - 1;
     }
     found
 }

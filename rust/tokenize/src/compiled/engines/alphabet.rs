@@ -45,11 +45,11 @@ mod tests {
 
     #[test]
     fn every_character_has_its_own_symbol_or_none() {
-        let given =
+        let listed =
             [('a', 1), ('ÿ', 2), ('Ā', 3), ('中', 4), ('a', 5), ('\u{10FFFF}', 6), ('\0', 7)];
-        let alphabet = Alphabet::new(given.iter().map(|(c, symbol)| (u32::from(*c), *symbol)));
+        let alphabet = Alphabet::new(listed.iter().map(|(c, symbol)| (u32::from(*c), *symbol)));
         for c in '\0'..=char::MAX {
-            let last = given.iter().rfind(|(other, _)| *other == c);
+            let last = listed.iter().rfind(|(other, _)| *other == c);
             assert_eq!(alphabet.get(u32::from(c)), last.map_or(NONE, |(_, symbol)| *symbol));
         }
     }

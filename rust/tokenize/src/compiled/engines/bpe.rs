@@ -2,11 +2,11 @@
 
 use crate::compiled::memory::{Gap, NOWHERE, ThreadMemory};
 use crate::hardware::{AHEAD, prefetch};
-use crate::models::merge::{Lanes, Merge, Merges, Symbol};
+use crate::models::merge::{InterleavedWords, Merge, Merges, Symbol};
 use crate::pieces::{PieceKey, Vocabulary, WholeToken, WholeTokens};
 
-/// The most bytes of a piece that may fit into a lane: a character has four bytes at most.
-const MOST_BYTES: usize = 4 * Lanes::LONGEST;
+/// The most bytes of a piece that may become an interleaved word: a character has four bytes at most.
+const MOST_BYTES: usize = 4 * InterleavedWords::LONGEST;
 
 /// Vocabulary and merges, shared by all threads.
 pub(crate) struct Bpe {
@@ -91,7 +91,7 @@ impl Bpe {
         memory: &mut ThreadMemory,
     ) {
         let absent = std::mem::take(&mut memory.absent);
-        let mut lanes = std::mem::take(&mut memory.lanes);
+        let mut interleaved = std::mem::take(&mut memory.interleaved);
         let mut ahead = absent.iter().skip(AHEAD);
         for (name, absent) in absent.iter().enumerate() {
             let (piece, key) = (&text[absent.range()], absent.waiting.key);
@@ -103,7 +103,7 @@ impl Bpe {
             let answer =
                 if is_short { self.answers.get(key.whole()) } else { self.answers.find(piece) };
             if let Some(id) = self.token(answer, key.is_part()) {
-                gaps[absent.gap].fill(&[id], &mut memory.made);
+                gaps[absent.gap].fill(&[id], &mut memory.overflow);
                 memory.remember(piece, &absent.waiting, &[id]);
                 continue;
             }
@@ -114,29 +114,29 @@ impl Bpe {
             speller.spell(piece, &mut memory.word);
             let word = &memory.word;
             if word.is_empty() {
-                gaps[absent.gap].fill(&[], &mut memory.made);
+                gaps[absent.gap].fill(&[], &mut memory.overflow);
                 memory.remember(piece, &absent.waiting, &[]);
-            } else if word.len() <= Lanes::LONGEST {
-                lanes.push(name, word, |at| speller.initial(piece, word, at));
+            } else if word.len() <= InterleavedWords::LONGEST {
+                interleaved.push(name, word, |at| speller.initial(piece, word, at));
             }
         }
-        lanes.merge(&self.merges);
-        lanes.each(|_, symbols| {
+        interleaved.merge(&self.merges);
+        interleaved.each(|_, symbols| {
             for symbol in symbols {
                 prefetch(self.ids.as_ptr().wrapping_add(symbol as usize));
             }
         });
         let mut ids = std::mem::take(&mut memory.ids);
-        lanes.each(|name, symbols| {
+        interleaved.each(|name, symbols| {
             let absent = &absent[name];
             ids.clear();
             ids.extend(symbols.map(|symbol| self.ids[symbol as usize]));
-            gaps[absent.gap].fill(&ids, &mut memory.made);
+            gaps[absent.gap].fill(&ids, &mut memory.overflow);
             memory.remember(&text[absent.range()], &absent.waiting, &ids);
         });
-        lanes.clear();
+        interleaved.clear();
         memory.ids = ids;
-        memory.lanes = lanes;
+        memory.interleaved = interleaved;
         memory.absent = absent;
     }
 

@@ -216,19 +216,19 @@ impl Unigram {
         let (word, prefixed) = self.word(piece, prefixed);
         let start = begin + piece.len() - word.len();
         let word = std::str::from_utf8(word).expect("a text is cut between characters");
-        let mut put = |written: &str, at: usize, length: usize| {
+        let mut append = |written: &str, at: usize, length: usize| {
             out.text.push_str(written);
             let source = origin.of(at, at + length);
             out.sources.extend(std::iter::repeat_n(source, written.len()));
         };
         if prefixed {
             // The source of the added `▁` is the first character.
-            put(META, start, word.chars().next().map_or(1, char::len_utf8));
+            append(META, start, word.chars().next().map_or(1, char::len_utf8));
         }
         for (at, c) in word.char_indices() {
             let written =
                 if c == ' ' && self.writes_spaces() { META } else { &word[at..at + c.len_utf8()] };
-            put(written, start + at, c.len_utf8());
+            append(written, start + at, c.len_utf8());
         }
     }
 
@@ -341,8 +341,8 @@ impl CutPlaces for Unigram {
             return found;
         }
         let kept = letter | digit;
-        let asked = edges & !(white | white << 1) & !(kept & kept << 1);
-        found | windows::ask(asked, text, |left, right| self.cuts(left.into(), right.into()))
+        let candidates = edges & !(white | white << 1) & !(kept & kept << 1);
+        found | windows::ask(candidates, text, |left, right| self.cuts(left.into(), right.into()))
     }
 
     #[inline]

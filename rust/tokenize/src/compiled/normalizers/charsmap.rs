@@ -100,7 +100,7 @@ impl Charsmap {
     pub(crate) fn apply(&self, text: &str) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut out, mut done, mut at) = (String::new(), 0, 0);
-        let mut put = |part: Range<usize>, changed_part: &str| {
+        let mut write_part = |part: Range<usize>, changed_part: &str| {
             if out.is_empty() {
                 out.reserve(text.len());
             }
@@ -125,7 +125,7 @@ impl Charsmap {
                 continue;
             }
             if !joins && let Some(Some(mapped)) = self.ascii.get(usize::from(bytes[at])) {
-                put(at..at + 1, mapped);
+                write_part(at..at + 1, mapped);
                 at += 1;
                 continue;
             }
@@ -133,11 +133,11 @@ impl Charsmap {
             let part = &text[at..end];
             match self.map.transform(part).filter(|_| end == at + length) {
                 Some(one) if one == part => {}
-                Some(one) => put(at..end, one),
+                Some(one) => write_part(at..end, one),
                 None => {
                     let changed_part = self.map.normalize_string(part);
                     if changed_part != part {
-                        put(at..end, &changed_part);
+                        write_part(at..end, &changed_part);
                     }
                 }
             }

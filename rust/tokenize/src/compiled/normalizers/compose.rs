@@ -33,14 +33,14 @@ impl InertBytes {
     }
 
     #[inline]
-    fn begins(&self, byte: u8) -> bool {
+    fn is_inert(&self, byte: u8) -> bool {
         self.0[usize::from(byte)]
     }
 
     /// The start of the first character from `at` on that may not be inert.
     fn end(&self, bytes: &[u8], at: usize) -> usize {
         let (chunks, rest) = bytes[at..].as_chunks::<32>();
-        let other = |bytes: &[u8]| bytes.iter().position(|byte| !self.begins(*byte));
+        let other = |bytes: &[u8]| bytes.iter().position(|byte| !self.is_inert(*byte));
         for (index, chunk) in chunks.iter().enumerate() {
             if !chunk.is_ascii()
                 && let Some(found) = other(chunk)
@@ -87,7 +87,7 @@ impl Composer {
         let bytes = text.as_bytes();
         let (mut at, mut start, mut after_mark, mut found) = (from, from, false, false);
         while at < bytes.len() {
-            if inert.begins(bytes[at]) {
+            if inert.is_inert(bytes[at]) {
                 if found {
                     return Some(start..at);
                 }
@@ -156,8 +156,8 @@ mod tests {
                     Composer::Nfkc => expected.ask(&NFKC, &text, 0, false),
                 }
                 let composed = composer.compose(&text, 0, false);
-                let made = composed.map_or_else(|| text.clone(), |composed| composed.text);
-                prop_assert_eq!(&made, &expected.text);
+                let composed_text = composed.map_or_else(|| text.clone(), |composed| composed.text);
+                prop_assert_eq!(&composed_text, &expected.text);
             }
         }
     }

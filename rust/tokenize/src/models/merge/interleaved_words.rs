@@ -10,27 +10,27 @@ use super::{Merges, NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smalle
 /// A set of places in a word, one bit each.
 type WordPlaces = u64;
 
-/// Short words, by length: a lane that is no longer than needed finds the smallest rank sooner.
+/// Short words, by length: one whose arrays are no longer than needed finds the smallest rank sooner.
 #[derive(Default)]
-pub(crate) struct Lanes {
-    tiny: Vec<Lane<TINY>>,
-    small: Vec<Lane<SMALL>>,
-    short: Vec<Lane<SHORT>>,
+pub(crate) struct InterleavedWords {
+    tiny: Vec<InterleavedWord<TINY>>,
+    small: Vec<InterleavedWord<SMALL>>,
+    short: Vec<InterleavedWord<SHORT>>,
 }
 
-impl Lanes {
+impl InterleavedWords {
     /// The most symbols of a word.
     pub(crate) const LONGEST: usize = SHORT;
 
-    /// Adds a word of 1 to [`Self::LONGEST`] symbols, as [`Lane::new`].
+    /// Adds a word of 1 to [`Self::LONGEST`] symbols, as [`InterleavedWord::new`].
     #[inline]
     pub(crate) fn push(&mut self, name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) {
         if word.len() <= TINY {
-            self.tiny.push(Lane::new(name, word, initial));
+            self.tiny.push(InterleavedWord::new(name, word, initial));
         } else if word.len() <= SMALL {
-            self.small.push(Lane::new(name, word, initial));
+            self.small.push(InterleavedWord::new(name, word, initial));
         } else {
-            self.short.push(Lane::new(name, word, initial));
+            self.short.push(InterleavedWord::new(name, word, initial));
         }
     }
 
@@ -44,9 +44,9 @@ impl Lanes {
     /// Calls `word` with the name and the symbols of each word.
     #[inline]
     pub(crate) fn each(&self, mut word: impl FnMut(usize, Symbols<'_>)) {
-        self.tiny.iter().for_each(|lane| word(lane.name, lane.symbols()));
-        self.small.iter().for_each(|lane| word(lane.name, lane.symbols()));
-        self.short.iter().for_each(|lane| word(lane.name, lane.symbols()));
+        self.tiny.iter().for_each(|merged| word(merged.name, merged.symbols()));
+        self.small.iter().for_each(|merged| word(merged.name, merged.symbols()));
+        self.short.iter().for_each(|merged| word(merged.name, merged.symbols()));
     }
 
     /// Removes all words.
@@ -84,21 +84,21 @@ impl Iterator for Symbols<'_> {
 
 /// A word of at most `N` symbols that is being merged; `N` is at most [`SHORT`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lane<const N: usize> {
+pub(super) struct InterleavedWord<const N: usize> {
     symbols: [Symbol; N],
     /// For each symbol, the rank of its pair with the next symbol, combined with its place.
     ranks: [u32; N],
     /// The places of the remaining symbols.
     alive: WordPlaces,
     /// The pairs that the last merge made, with their places. They have no ranks yet.
-    made: [(PairKey, usize); 2],
+    new_pairs: [(PairKey, usize); 2],
     /// The rank of the last merge.
     last: u32,
     /// The number by which the caller identifies the word.
     name: usize,
 }
 
-impl<const N: usize> Lane<N> {
+impl<const N: usize> InterleavedWord<N> {
     /// The most symbols of a word.
     pub(super) const LONGEST: usize = N;
 
@@ -116,7 +116,7 @@ impl<const N: usize> Lane<N> {
             symbols,
             ranks,
             alive: WordPlaces::MAX >> (WordPlaces::BITS as usize - word.len()),
-            made: [(PairKey::NONE, 0); 2],
+            new_pairs: [(PairKey::NONE, 0); 2],
             last: NONE,
             name,
         }
@@ -150,7 +150,7 @@ impl<const N: usize> Lane<N> {
     /// [`PairKey::NONE`] takes the place of a pair, and no rank is written to a place that has none anyway.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-    fn step(&mut self, pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) -> bool {
+    fn step(&mut self, pairs: &PairTable, product_of: impl Fn(u32) -> Symbol) -> bool {
         let best = smallest(&self.ranks);
         if best == NONE {
             return false;
@@ -163,17 +163,17 @@ impl<const N: usize> Lane<N> {
         let left = (WordPlaces::BITS - 1).wrapping_sub(before.leading_zeros()) as usize % N;
         let next = behind.trailing_zeros() as usize % N;
         self.last = best >> PLACE_BITS;
-        let made = made_by(self.last);
+        let product = product_of(self.last);
         self.alive &= !(1 << right);
         self.ranks[right] = NONE;
-        self.symbols[at] = made;
-        let first = PairKey::new(self.symbols[left], made);
+        self.symbols[at] = product;
+        let first = PairKey::new(self.symbols[left], product);
         let first = if before == 0 { (PairKey::NONE, right) } else { (first, left) };
-        let second = PairKey::new(made, self.symbols[next]);
+        let second = PairKey::new(product, self.symbols[next]);
         let second = (if behind == 0 { PairKey::NONE } else { second }, at);
         pairs.prefetch(first.0);
         pairs.prefetch(second.0);
-        self.made = [first, second];
+        self.new_pairs = [first, second];
         true
     }
 
@@ -181,36 +181,36 @@ impl<const N: usize> Lane<N> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn rank(&mut self, pairs: &PairTable) {
-        for (key, at) in self.made {
+        for (key, at) in self.new_pairs {
             self.ranks[at % N] = placed(pairs.get(key), at);
         }
     }
 }
 
-/// Merges all words, and changes their order. `made_by(rank)` is the symbol that a merge of this rank makes.
+/// Merges all words, and changes their order. `product_of(rank)` is the symbol that a merge of this rank makes.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
 fn merge_with<const N: usize>(
-    lanes: &mut [Lane<N>],
+    words: &mut [InterleavedWord<N>],
     pairs: &PairTable,
-    made_by: impl Fn(u32) -> Symbol,
+    product_of: impl Fn(u32) -> Symbol,
 ) {
-    let mut left = lanes.len();
+    let mut left = words.len();
     while left > 0 {
         // The ranks are written in a pass of their own: the smallest is found with vector instructions, which would
         // wait for a rank that was just written.
         let mut at = 0;
         while at < left {
-            if lanes[at].step(pairs, &made_by) {
+            if words[at].step(pairs, &product_of) {
                 at += 1;
             } else {
                 // Finished words are moved to the end.
                 left -= 1;
-                lanes.swap(at, left);
+                words.swap(at, left);
             }
         }
-        for lane in &mut lanes[..left] {
-            lane.rank(pairs);
+        for word in &mut words[..left] {
+            word.rank(pairs);
         }
     }
 }
@@ -219,24 +219,24 @@ fn merge_with<const N: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn merge_avx2<const N: usize>(
-    lanes: &mut [Lane<N>],
+    words: &mut [InterleavedWord<N>],
     pairs: &PairTable,
-    made_by: impl Fn(u32) -> Symbol,
+    product_of: impl Fn(u32) -> Symbol,
 ) {
-    merge_with(lanes, pairs, made_by);
+    merge_with(words, pairs, product_of);
 }
 
-/// Merges all words, and changes their order. `made_by(rank)` is the symbol that a merge of this rank makes.
+/// Merges all words, and changes their order. `product_of(rank)` is the symbol that a merge of this rank makes.
 pub(super) fn merge<const N: usize>(
-    lanes: &mut [Lane<N>],
+    words: &mut [InterleavedWord<N>],
     pairs: &PairTable,
-    made_by: impl Fn(u32) -> Symbol,
+    product_of: impl Fn(u32) -> Symbol,
 ) {
     #[cfg(target_arch = "x86_64")]
     if crate::hardware::has_avx2() {
         #[expect(unsafe_code, reason = "the function needs features of the machine")]
         // SAFETY: the processor has the features that the function is compiled for.
-        return unsafe { merge_avx2(lanes, pairs, made_by) };
+        return unsafe { merge_avx2(words, pairs, product_of) };
     }
-    merge_with(lanes, pairs, made_by);
+    merge_with(words, pairs, product_of);
 }

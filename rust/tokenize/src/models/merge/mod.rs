@@ -16,8 +16,8 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use crate::loading::in_parallel::both;
-use interleaved_words::Lane;
-pub(crate) use interleaved_words::Lanes;
+use interleaved_words::InterleavedWord;
+pub(crate) use interleaved_words::InterleavedWords;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
 use pairs::{PairKey, PairTable};
 pub(crate) use windows::Windows;
@@ -105,8 +105,8 @@ impl Merges {
     }
 
     /// Merges several words at once, and changes their order.
-    fn merge_all<const N: usize>(&self, lanes: &mut [Lane<N>]) {
-        interleaved_words::merge(lanes, &self.pairs, |symbol| symbol);
+    fn merge_all<const N: usize>(&self, words: &mut [InterleavedWord<N>]) {
+        interleaved_words::merge(words, &self.pairs, |symbol| symbol);
     }
 
     /// The symbol that a pair merges into, or [`NONE`].
@@ -155,28 +155,28 @@ impl Merges {
     }
 }
 
-/// The most lanes that are merged in step: enough that a prefetch for each has arrived by its next turn.
+/// The most words that are merged in step: enough that a prefetch for each has arrived by its next turn.
 const TOGETHER: usize = 32;
 
-/// A lane for the tokens of a vocabulary, most of which are short.
-type TinyLane = Lane<TINY>;
+/// A word for the tokens of a vocabulary, most of which are short.
+type TinyWord = InterleavedWord<TINY>;
 
 /// The tokens that the merges form from their own text, each with the rank of the last of these merges, if
 /// there is one.
 fn last_merges(
     tokens: Range<u32>,
     all: &PairTable,
-    made_by: impl Fn(u32) -> u32,
+    product_of: impl Fn(u32) -> u32,
     spell: impl Fn(u32, &mut Vec<u32>) -> bool,
 ) -> Vec<(u32, u32)> {
     let mut found = Vec::with_capacity(tokens.len());
-    let mut lanes: Vec<TinyLane> = Vec::with_capacity(TOGETHER);
-    let mut merge = |lanes: &mut Vec<TinyLane>| {
-        interleaved_words::merge(lanes, all, &made_by);
-        for lane in lanes.drain(..) {
-            let token = u32::try_from(lane.name()).unwrap_or(NONE);
-            if lane.symbols().eq([token]) {
-                found.push((token, lane.last()));
+    let mut words: Vec<TinyWord> = Vec::with_capacity(TOGETHER);
+    let mut merge = |words: &mut Vec<TinyWord>| {
+        interleaved_words::merge(words, all, &product_of);
+        for word in words.drain(..) {
+            let token = u32::try_from(word.name()).unwrap_or(NONE);
+            if word.symbols().eq([token]) {
+                found.push((token, word.last()));
             }
         }
     };
@@ -187,17 +187,17 @@ fn last_merges(
         if !spell(token, &mut spelled) || spelled.is_empty() {
             continue;
         }
-        if spelled.len() > TinyLane::LONGEST {
+        if spelled.len() > TinyWord::LONGEST {
             long.push(token);
             continue;
         }
         let initial = |at: usize| all.get(PairKey::new(spelled[at], spelled[at + 1]));
-        lanes.push(TinyLane::new(token as usize, &spelled, initial));
-        if lanes.len() == TOGETHER {
-            merge(&mut lanes);
+        words.push(TinyWord::new(token as usize, &spelled, initial));
+        if words.len() == TOGETHER {
+            merge(&mut words);
         }
     }
-    merge(&mut lanes);
+    merge(&mut words);
     for token in long {
         spelled.clear();
         spell(token, &mut spelled);
@@ -207,7 +207,7 @@ fn last_merges(
             |left, right| all.get(PairKey::new(left, right)),
             |rank| {
                 last = rank;
-                made_by(rank)
+                product_of(rank)
             },
         );
         if spelled == [token] {
@@ -217,7 +217,7 @@ fn last_merges(
     found
 }
 
-/// The length of most words; lanes of this length cost less to set up.
+/// The length of most words; interleaved words of this length cost less to set up.
 const TINY: usize = 16;
 
 /// The length of most of the other words.
@@ -245,7 +245,7 @@ fn reduce<const N: usize>(
     word: &mut Vec<Symbol>,
     initial: impl Fn(usize) -> u32,
     rank_of: impl Fn(Symbol, Symbol) -> u32,
-    mut made_by: impl FnMut(u32) -> Symbol,
+    mut product_of: impl FnMut(u32) -> Symbol,
 ) {
     let length = word.len();
     if length < 2 {
@@ -267,19 +267,19 @@ fn reduce<const N: usize>(
         // The right side is the next remaining symbol.
         let after = alive & (u64::MAX << at) & !(1 << at);
         let right = after.trailing_zeros() as usize;
-        let made = made_by(best >> PLACE_BITS);
-        symbols[at % N] = made;
+        let product = product_of(best >> PLACE_BITS);
+        symbols[at % N] = product;
         alive &= !(1 << (right % SHORT));
         ranks[right % N] = NONE;
         let next = after & after.wrapping_sub(1);
         ranks[at % N] = match symbols.get(next.trailing_zeros() as usize) {
-            Some(next) => placed(rank_of(made, *next), at),
+            Some(next) => placed(rank_of(product, *next), at),
             None => NONE,
         };
         let before = alive & ((1 << at) - 1);
         if before != 0 {
             let before = before.ilog2() as usize;
-            ranks[before % N] = placed(rank_of(symbols[before % N], made), before);
+            ranks[before % N] = placed(rank_of(symbols[before % N], product), before);
         }
     }
     word.clear();
@@ -296,14 +296,14 @@ fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
     let (blocks, _) = ranks.as_chunks::<8>();
     let mut least = [NONE; 8];
     for block in blocks {
-        for lane in 0..8 {
-            least[lane] = least[lane].min(block[lane]);
+        for at in 0..8 {
+            least[at] = least[at].min(block[at]);
         }
     }
     let mut width = 4;
     while width > 0 {
-        for lane in 0..width {
-            least[lane] = least[lane].min(least[lane + width]);
+        for at in 0..width {
+            least[at] = least[at].min(least[at + width]);
         }
         width /= 2;
     }
@@ -314,15 +314,15 @@ fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
 fn reduce_any(
     word: &mut Vec<Symbol>,
     rank_of: impl Fn(Symbol, Symbol) -> u32,
-    mut made_by: impl FnMut(u32) -> Symbol,
+    mut product_of: impl FnMut(u32) -> Symbol,
 ) {
     let start = word.clone();
     let initial = |at: usize| rank_of(start[at], start[at + 1]);
     if word.len() <= TINY {
-        return reduce::<TINY>(word, initial, &rank_of, made_by);
+        return reduce::<TINY>(word, initial, &rank_of, product_of);
     }
     if word.len() <= SHORT {
-        return reduce::<SHORT>(word, initial, &rank_of, made_by);
+        return reduce::<SHORT>(word, initial, &rank_of, product_of);
     }
     let count = word.len();
     let mut waiting = BinaryHeap::new();
@@ -344,7 +344,7 @@ fn reduce_any(
         if word[at] == NONE || right == count || rank_of(word[at], word[right]) != rank {
             continue;
         }
-        word[at] = made_by(rank);
+        word[at] = product_of(rank);
         word[right] = NONE;
         next[at] = next[right];
         if next[at] < count {

@@ -127,7 +127,7 @@ mod tests {
         #[test]
         fn a_pair_has_the_value_that_was_listed_last(
             pairs in prop::collection::vec((0..40_u32, 0..40_u32, 0..1000_u32), 0..300),
-            asked in prop::collection::vec((0..41_u32, 0..41_u32), 50),
+            lookups in prop::collection::vec((0..41_u32, 0..41_u32), 50),
         ) {
             // Numbers far apart and near the limits, so that lines are shared by chance only.
             let spread = |symbol: u32| symbol * 52_428;
@@ -135,7 +135,7 @@ mod tests {
             let table = PairTable::new(listed.clone());
             let known: HashMap<[u32; 2], u32> =
                 listed.map(|[left, right, value]| ([left, right], value)).collect();
-            for (left, right) in asked {
+            for (left, right) in lookups {
                 let pair = [spread(left), spread(right)];
                 let expected = known.get(&pair).copied().unwrap_or(u32::MAX);
                 prop_assert_eq!(table.get(PairKey::new(pair[0], pair[1])), expected);

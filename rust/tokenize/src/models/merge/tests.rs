@@ -57,7 +57,7 @@ proptest! {
         (tokens, mut merges) in models(),
         order in any::<u64>(),
         word in prop::collection::vec(0..4_u8, 0..150),
-        lengths in prop::collection::vec(1..=Lanes::LONGEST, 1..8),
+        lengths in prop::collection::vec(1..=InterleavedWords::LONGEST, 1..8),
     ) {
         // Ranks in random order, and some pairs listed twice.
         let mut state = order;
@@ -87,20 +87,20 @@ proptest! {
         let mut joined = symbols.clone();
         windows.merge(&model, &mut joined, initial);
         prop_assert_eq!(tokens_of(&joined), expected.clone());
-        let (mut lanes, mut parts, mut at) = (Lanes::default(), Vec::new(), 0);
+        let (mut interleaved, mut parts, mut at) = (InterleavedWords::default(), Vec::new(), 0);
         for length in lengths.into_iter().cycle() {
             if at == word.len() {
                 break;
             }
             let end = word.len().min(at + length);
             let part = &symbols[at..end];
-            lanes.push(parts.len(), part, |at| model.pair(part[at], part[at + 1]));
+            interleaved.push(parts.len(), part, |at| model.pair(part[at], part[at + 1]));
             parts.push(&word[at..end]);
             at = end;
         }
-        lanes.merge(&model);
+        interleaved.merge(&model);
         let mut merged = vec![Vec::new(); parts.len()];
-        lanes.each(|name, symbols| merged[name].extend(symbols));
+        interleaved.each(|name, symbols| merged[name].extend(symbols));
         for (merged, part) in merged.iter().zip(parts) {
             prop_assert_eq!(tokens_of(merged), by_definition(&merges, part));
         }
@@ -121,11 +121,16 @@ fn sizes() -> impl Strategy<Value = WindowSizes> {
         (windows, 1..9_usize).prop_map(|(window, overlap)| WindowSize { window, overlap })
     };
     (size(20..70), size(17..30), 1..9_usize, 1..6_usize).prop_map(
-        |(large, small, lanes, long_token)| WindowSizes { large, small, lanes, long_token },
+        |(large, small, interleaved, long_token)| WindowSizes {
+            large,
+            small,
+            interleaved,
+            long_token,
+        },
     )
 }
 
-/// Merges that double a token, and some others: they make tokens longer than a lane.
+/// Merges that double a token, and some others: they make tokens longer than an interleaved window.
 fn doubling() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<Merge>)> {
     (models(), 0..4_u8, 1..6_usize).prop_map(|((mut tokens, mut merges), letter, times)| {
         let mut last = u32::from(letter);

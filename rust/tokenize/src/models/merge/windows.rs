@@ -10,18 +10,18 @@
 use std::ops::Range;
 
 use super::buckets::Buckets;
-use super::{Lane, Merges, SMALL, Symbol, TOGETHER};
+use super::{InterleavedWord, Merges, SMALL, Symbol, TOGETHER};
 use crate::cancel_flag::CancelFlag;
 
-/// The sizes of windows and lanes.
+/// The sizes of windows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowSizes {
     /// The size of a window that is merged alone.
     pub(super) large: WindowSize,
-    /// The size of a window that is merged where two lanes have no common token.
+    /// The size of a window that is merged where two interleaved windows have no common token.
     pub(super) small: WindowSize,
-    /// The number of lanes that are merged in step.
-    pub(super) lanes: usize,
+    /// The number of windows that are merged in step.
+    pub(super) interleaved: usize,
     /// The average number of symbols of a token from which on windows are merged alone.
     pub(super) long_token: usize,
 }
@@ -35,24 +35,24 @@ pub(super) struct WindowSize {
 }
 
 /// The sizes in use. A large window has more than a thousand symbols, which stay in the first two levels of
-/// caches. In lanes, random letters take two thirds of the time that they take in large windows, and one
+/// caches. Interleaved, random letters take two thirds of the time that they take in large windows, and one
 /// repeated letter takes a quarter more (llama3, AMD EPYC, 2026-11-22): most merges of long tokens are made
-/// in two lanes.
+/// in two windows.
 const SIZES: WindowSizes = WindowSizes {
     large: WindowSize { window: 2048, overlap: 256 },
     small: WindowSize { window: 96, overlap: 32 },
-    lanes: TOGETHER,
+    interleaved: TOGETHER,
     long_token: 3,
 };
 
 /// The number of symbols from which on merging a word takes so long that it can be stopped.
 const VERY_LONG: usize = 1 << 20;
 
-/// A lane, merged in step with others.
-type WindowLane = Lane<SMALL>;
+/// A window that is merged in step with others.
+type InterleavedWindow = InterleavedWord<SMALL>;
 
-/// The overlap of each lane with the one before it, so that the two have a common token.
-const LANE_OVERLAP: usize = 8;
+/// The overlap of each interleaved window with the one before it, so that the two have a common token.
+const INTERLEAVED_OVERLAP: usize = 8;
 
 /// The start of a token in the word, and its symbol.
 type Token = (u32, Symbol);
@@ -67,7 +67,7 @@ pub(crate) struct Windows {
     end: usize,
     /// The tokens of the next window.
     next: Vec<Token>,
-    lanes: Vec<WindowLane>,
+    interleaved: Vec<InterleavedWindow>,
     /// The flag that stops the merging of a very long word.
     pub(crate) stop: CancelFlag,
 }
@@ -94,7 +94,7 @@ impl Windows {
         self.end = 0;
         // Ids of shorter words may go to a cache, so they have to be complete.
         let can_stop = word.len() > VERY_LONG;
-        while self.end < word.len() && !(can_stop && self.stop.is_asked()) {
+        while self.end < word.len() && !(can_stop && self.stop.is_set()) {
             if self.tokens.len() * sizes.long_token >= self.end {
                 self.in_step(merges, word, &initial, sizes);
             } else {
@@ -114,18 +114,19 @@ impl Windows {
         initial: &impl Fn(usize) -> Symbol,
         sizes: WindowSizes,
     ) {
-        let mut lanes = std::mem::take(&mut self.lanes);
-        self.fill(&mut lanes, word, initial, sizes.lanes);
-        merges.merge_all(&mut lanes);
-        lanes.sort_unstable_by_key(WindowLane::name);
+        let mut interleaved = std::mem::take(&mut self.interleaved);
+        self.fill(&mut interleaved, word, initial, sizes.interleaved);
+        merges.merge_all(&mut interleaved);
+        interleaved.sort_unstable_by_key(InterleavedWindow::name);
         let mut bridged = false;
-        for lane in &lanes {
-            let (from, end) = (lane.name(), word.len().min(lane.name() + WindowLane::LONGEST));
+        for window in &interleaved {
+            let (from, end) =
+                (window.name(), word.len().min(window.name() + InterleavedWindow::LONGEST));
             if end <= self.end {
                 continue;
             }
             self.next.clear();
-            self.next.extend(lane.tokens().map(|(at, symbol)| (place(from + at), symbol)));
+            self.next.extend(window.tokens().map(|(at, symbol)| (place(from + at), symbol)));
             let first = self.tokens.partition_point(|(at, _)| (*at as usize) < from);
             if self.join(first, end) {
                 continue;
@@ -139,23 +140,25 @@ impl Windows {
             self.alone(merges, word, initial, sizes.large);
             break;
         }
-        self.lanes = lanes;
+        self.interleaved = interleaved;
     }
 
-    /// Makes lanes of the next stretches of the word; the name of a lane is its start.
+    /// Makes windows of the next stretches of the word; the name of a window is its start.
     fn fill(
         &self,
-        lanes: &mut Vec<WindowLane>,
+        interleaved: &mut Vec<InterleavedWindow>,
         word: &[Symbol],
         initial: &impl Fn(usize) -> Symbol,
         most: usize,
     ) {
-        lanes.clear();
-        let begin = self.end.saturating_sub(LANE_OVERLAP);
-        let begins = (begin..word.len()).step_by(WindowLane::LONGEST - LANE_OVERLAP).take(most);
-        lanes.extend(begins.map(|from| {
-            let end = word.len().min(from + WindowLane::LONGEST);
-            WindowLane::new(from, &word[from..end], |at| initial(from + at))
+        interleaved.clear();
+        let begin = self.end.saturating_sub(INTERLEAVED_OVERLAP);
+        let starts = (begin..word.len())
+            .step_by(InterleavedWindow::LONGEST - INTERLEAVED_OVERLAP)
+            .take(most);
+        interleaved.extend(starts.map(|from| {
+            let end = word.len().min(from + InterleavedWindow::LONGEST);
+            InterleavedWindow::new(from, &word[from..end], |at| initial(from + at))
         }));
     }
 

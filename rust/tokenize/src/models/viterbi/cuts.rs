@@ -23,9 +23,9 @@ impl Cuts {
         (unknown, least): (usize, f64),
     ) -> Self {
         let texts = || tokens.clone().filter_map(|token| std::str::from_utf8(token).ok());
-        let beside = |text: &'a str| text.chars().zip(text.chars().skip(1));
+        let adjacent = |text: &'a str| text.chars().zip(text.chars().skip(1));
         let mut neighbours = Neighbours::new(
-            texts().flat_map(beside).map(|(left, right)| (left.into(), right.into())),
+            texts().flat_map(adjacent).map(|(left, right)| (left.into(), right.into())),
         );
         // Adjacent unknown characters are one token, and the unknown token, which can stand in a text too, is one with
         // those beside it.

@@ -185,9 +185,9 @@ mod tests {
             let scores: Vec<f64> = (0..).map(score).take(tokens.len().max(1)).collect();
             let trie = Trie::new(numbered, &scores);
             let mut found = Vec::new();
-            trie.each(text.as_bytes(), |length, given, place| {
+            trie.each(text.as_bytes(), |length, found_score, place| {
                 found.push((length, trie.token(place)));
-                assert_eq!(given.to_bits(), score(trie.token(place)).to_bits());
+                assert_eq!(found_score.to_bits(), score(trie.token(place)).to_bits());
             });
             let last = |length: usize| {
                 let beginning = text.get(..length)?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ROBERTA_TOKENS, Recipe, as_given, literal, metaspace, nothing_more, regex, replace,
+    ROBERTA_TOKENS, Recipe, keep_settings, literal, metaspace, nothing_more, regex, replace,
     set_roberta, tokenizer,
 };
 use crate::error::Result;
@@ -25,7 +25,7 @@ const END_OF_TEXT: Option<&str> = Some("<|endoftext|>");
 
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
     let plain =
-        |defaults, build| Recipe { defaults, prepare: as_given, build, finish: nothing_more };
+        |defaults, build| Recipe { defaults, prepare: keep_settings, build, finish: nothing_more };
     Some(match class {
         "LlamaTokenizer" => plain(
             &[

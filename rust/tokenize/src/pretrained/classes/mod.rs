@@ -58,7 +58,7 @@ impl Recipe {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "stands in for a step that can fail")]
-fn as_given(_: &mut Settings) -> Result<()> {
+fn keep_settings(_: &mut Settings) -> Result<()> {
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ROBERTA_TOKENS, Recipe, as_given, metaspace, tokenizer};
+use super::{ROBERTA_TOKENS, Recipe, keep_settings, metaspace, tokenizer};
 use crate::error::Result;
 use crate::pretrained::backend::{Backend, PairTemplate, TemplatePiece};
 use crate::pretrained::settings::Settings;
@@ -23,7 +23,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
         },
         "XLMRobertaTokenizer" => Recipe {
             defaults: ROBERTA_TOKENS,
-            prepare: as_given,
+            prepare: keep_settings,
             build: xlm_roberta,
             finish: frame_in_bos_and_eos,
         },
@@ -44,8 +44,8 @@ fn spaced_words(scheme: &str) -> Value {
 
 /// `add_prefix_space`: true by default, and false for null.
 fn scheme(settings: &Settings) -> Result<&'static str> {
-    let given = settings.optional_flag("add_prefix_space")?;
-    let is_spaced = given.unwrap_or(!settings.contains("add_prefix_space"));
+    let flag = settings.optional_flag("add_prefix_space")?;
+    let is_spaced = flag.unwrap_or(!settings.contains("add_prefix_space"));
     Ok(if is_spaced { "always" } else { "never" })
 }
 
@@ -64,15 +64,15 @@ fn prepare_t5(settings: &mut Settings) -> Result<()> {
     let sentinels = (0..count).map(|index| Value::String(format!("<extra_id_{index}>")));
     let tokens: Vec<Value> = match settings.list("additional_special_tokens")? {
         None => sentinels.collect(),
-        Some(given) => {
-            let own = given.iter().filter(|token| token.content().contains("<extra_id_")).count();
+        Some(listed) => {
+            let own = listed.iter().filter(|token| token.content().contains("<extra_id_")).count();
             if own > 0 && count > 0 && u64::try_from(own) != Ok(count) {
                 return Err(
                     settings.malformed("extra_ids", "disagrees with `additional_special_tokens`")
                 );
             }
-            let given = given.iter().map(Token::to_value);
-            if own == 0 { given.chain(sentinels).collect() } else { given.collect() }
+            let listed = listed.iter().map(Token::to_value);
+            if own == 0 { listed.chain(sentinels).collect() } else { listed.collect() }
         }
     };
     settings.set("additional_special_tokens", Value::Array(tokens));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Recipe, as_given, tokenizer};
+use super::{Recipe, keep_settings, tokenizer};
 use crate::error::Result;
 use crate::pretrained::backend::{Backend, PairTemplate};
 use crate::pretrained::settings::Settings;
@@ -17,7 +17,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             ("cls_token", Some("[CLS]")),
             ("mask_token", Some("[MASK]")),
         ],
-        prepare: as_given,
+        prepare: keep_settings,
         build: bert,
         finish: frame_in_cls_and_sep,
     })

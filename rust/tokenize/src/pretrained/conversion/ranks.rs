@@ -217,7 +217,7 @@ fn tekken_special(tekken: &Value) -> result::Result<Vec<String>, String> {
         special.push((rank, content.to_owned()));
     }
     special.sort();
-    if (0..).zip(&special).any(|(rank, (given, _))| rank != *given) {
+    if (0..).zip(&special).any(|(rank, (listed_rank, _))| rank != *listed_rank) {
         return Err("the ranks of `special_tokens` must be 0, 1 and so on".to_owned());
     }
     let mut special: Vec<String> = special.into_iter().map(|(_, content)| content).collect();

@@ -11,7 +11,7 @@ use crate::template::{ChatTemplate, joined_messages};
 
 /// The text of a prompt, and of the prompt with each of its answers. If the template refuses lists of texts in any of
 /// them, those of all are joined, which is returned too.
-pub(crate) fn asked_and_answered(
+pub(crate) fn render_answers(
     template: &ChatTemplate,
     mut prompt: Conversation,
     mut answers: Vec<Vec<Arc<Map>>>,
@@ -38,9 +38,9 @@ fn texts_of(
     prompt: &Conversation,
     answers: &[Vec<Arc<Map>>],
 ) -> Result<Vec<(String, TextKind)>, Fault> {
-    let asked = template.render_prompt(prompt);
-    let asked = asked.map_err(|fault| template.explained(fault, prompt))?;
-    let mut texts = vec![(asked, TextKind::Conversation)];
+    let prompt_text = template.render_prompt(prompt);
+    let prompt_text = prompt_text.map_err(|fault| template.explained(fault, prompt))?;
+    let mut texts = vec![(prompt_text, TextKind::Conversation)];
     let mut whole = prompt.clone();
     for answer in answers {
         whole.messages.truncate(prompt.messages.len());

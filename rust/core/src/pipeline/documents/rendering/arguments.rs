@@ -18,8 +18,8 @@ pub(crate) fn decode_arguments(template: &ChatTemplate, conversation: &mut Conve
     let Some(other) = with_objects(conversation) else { return };
     // A template that refuses lists of texts is asked as it will be rendered.
     let joined = template.joined(conversation);
-    let asked = joined.as_ref().unwrap_or(conversation);
-    let notes = template.turn_notes(asked, NoteOptions::TEXTS, &|_| true);
+    let checked = joined.as_ref().unwrap_or(conversation);
+    let notes = template.turn_notes(checked, NoteOptions::TEXTS, &|_| true);
     if notes.has(Note::EncodedArguments) || template.takes_only_objects(conversation) {
         *conversation = other;
     }

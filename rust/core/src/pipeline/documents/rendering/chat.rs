@@ -55,7 +55,7 @@ pub fn chat(
 fn ready(template: &JobTemplate) -> Result<&crate::template::ChatTemplate> {
     match template {
         JobTemplate::Ready(template) => Ok(template),
-        JobTemplate::Refused(error) => Err(error.asked_by("this", "a conversation")),
+        JobTemplate::Refused(error) => Err(error.with_record("this", "a conversation")),
     }
 }
 

@@ -68,7 +68,7 @@ impl TurnChoice {
 pub(crate) struct TurnChoices {
     counts: [TurnChoice; CHOICES],
     /// True if a record is a conversation whose turns are trained.
-    is_asked: bool,
+    has_trained_turns: bool,
     /// The time that it took to count them.
     pub(crate) took: Duration,
 }
@@ -78,7 +78,7 @@ impl AddAssign for TurnChoices {
         for (count, more) in self.counts.iter_mut().zip(more.counts) {
             *count += more;
         }
-        self.is_asked |= more.is_asked;
+        self.has_trained_turns |= more.has_trained_turns;
         self.took += more.took;
     }
 }
@@ -86,7 +86,7 @@ impl AddAssign for TurnChoices {
 impl TurnChoices {
     /// The counts by the words of the choices; empty if there is no conversation whose turns are trained.
     pub(crate) fn report(&self) -> BTreeMap<&'static str, TurnChoice> {
-        let counts = Turns::WORDS.iter().zip(self.counts).filter(|_| self.is_asked);
+        let counts = Turns::WORDS.iter().zip(self.counts).filter(|_| self.has_trained_turns);
         counts.map(|((word, _), count)| (*word, count)).collect()
     }
 
@@ -172,8 +172,8 @@ impl TurnCounter<'_, '_> {
             while next < documents.len() && documents.document(next).origin().line == raw.line {
                 next += 1;
             }
-            let made = (first..next).map(|index| documents.document(index));
-            choices += self.record(raw, (block, source), shape, &made.collect::<Vec<_>>());
+            let own_documents = (first..next).map(|index| documents.document(index));
+            choices += self.record(raw, (block, source), shape, &own_documents.collect::<Vec<_>>());
         }
         choices.took = started.elapsed();
         Ok(choices)
@@ -185,10 +185,10 @@ impl TurnCounter<'_, '_> {
         raw: RawRecord<'_>,
         (block, source): (&Block, &Source),
         shape: Option<&Shape>,
-        made: &[Document<'_>],
+        own_documents: &[Document<'_>],
     ) -> TurnChoices {
         let mut own = TurnChoice::default();
-        for document in made {
+        for document in own_documents {
             own += counted(*document);
         }
         if !shape.is_some_and(may_have_turns) || self.maker.is_none() {
@@ -197,7 +197,7 @@ impl TurnCounter<'_, '_> {
         let mut texts = Vec::with_capacity(CHOICES);
         for (worker, renderers) in self.workers.iter_mut().zip(&self.renderers.renderers) {
             let renderer = &renderers[block.source];
-            let asked = ReadOptions {
+            let options = ReadOptions {
                 renderer,
                 reading: &source.reading,
                 shape,
@@ -205,7 +205,7 @@ impl TurnCounter<'_, '_> {
                 hashes: false,
                 side: None,
             };
-            match worker.put(raw.raw, asked, &mut Clock::start()) {
+            match worker.render_record(raw.raw, options, &mut Clock::start()) {
                 Ok(RenderedRecord::Texts(found)) => texts.push(found),
                 Ok(_) => return TurnChoices::alike(own),
                 Err(_) => texts.push(Vec::new()),
@@ -216,10 +216,10 @@ impl TurnCounter<'_, '_> {
             if choice == chosen || *found == texts[chosen] {
                 return own;
             }
-            self.texts(found, &texts[chosen], made, raw.line)
+            self.texts(found, &texts[chosen], own_documents, raw.line)
         });
         let counts: Vec<TurnChoice> = counts.collect();
-        let mut choices = TurnChoices { is_asked: true, ..TurnChoices::default() };
+        let mut choices = TurnChoices { has_trained_turns: true, ..TurnChoices::default() };
         choices.counts.copy_from_slice(&counts);
         let whole = texts[Turns::Auto as usize].last().and_then(|last| last.whole);
         choices.counts[Turns::Whole as usize].rewritten_turns =
@@ -232,16 +232,16 @@ impl TurnCounter<'_, '_> {
         &mut self,
         texts: &[Rendered],
         own: &[Rendered],
-        made: &[Document<'_>],
+        own_documents: &[Document<'_>],
         line: u64,
     ) -> TurnChoice {
         let mut count = TurnChoice::default();
         for text in texts {
-            let known = match (own, made) {
+            let known = match (own, own_documents) {
                 ([own], [document]) => self.known_by_own(text, own, *document),
                 _ => None,
             };
-            match known.or_else(|| self.encoded(text, made, line)) {
+            match known.or_else(|| self.encoded(text, own_documents, line)) {
                 Some(known) => count += known,
                 // As for the choice of the job, the texts behind one that has no document have none.
                 None => break,
@@ -251,8 +251,13 @@ impl TurnCounter<'_, '_> {
     }
 
     /// A document of a text, which is tokenized; `None` if that is refused.
-    fn encoded(&mut self, text: &Rendered, made: &[Document<'_>], line: u64) -> Option<TurnChoice> {
-        let path = made.first().map(|document| document.origin().path);
+    fn encoded(
+        &mut self,
+        text: &Rendered,
+        own_documents: &[Document<'_>],
+        line: u64,
+    ) -> Option<TurnChoice> {
+        let path = own_documents.first().map(|document| document.origin().path);
         let path = path.unwrap_or_else(|| std::path::Path::new("").into());
         let mut documents = Documents::new(path, &[INPUTS]);
         let maker = self.maker.as_mut()?;

@@ -169,9 +169,10 @@ impl MarkersInTexts {
         }
         let marks = ControlMarks::absent_from(&texts)?;
         let marked = messages.iter().map(|message| {
-            let given = matches!(message.get("role"), Some(Json::String(role)) if is_given(role));
+            let is_input =
+                matches!(message.get("role"), Some(Json::String(role)) if is_input_role(role));
             match message.get(CONTENT) {
-                Some(content) if given => {
+                Some(content) if is_input => {
                     let mut marked = Map::clone(message);
                     marked.insert(CONTENT.into(), self.controls.marked_value(content, marks));
                     Arc::new(marked)
@@ -209,7 +210,7 @@ impl MarkersInTexts {
             if let Some((_, role)) = current.filter(|_| key == CONTENT) {
                 let text = &reader.decoded()[range.clone()];
                 self.look(role, (text, text), message, &mut notes);
-                let has = is_given(role) && self.controls.occur_in(text);
+                let has = is_input_role(role) && self.controls.occur_in(text);
                 notes.set_in(Note::ControlTokens, message, has);
             }
         }
@@ -220,7 +221,7 @@ impl MarkersInTexts {
                 if let Some(texts) = ends_of(value) {
                     self.look(role, texts, message, &mut notes);
                 }
-                let has = is_given(role) && self.controls.occur_in_value(value);
+                let has = is_input_role(role) && self.controls.occur_in_value(value);
                 notes.set_in(Note::ControlTokens, message, has);
             }
         }
@@ -239,7 +240,7 @@ impl MarkersInTexts {
             if let Some(texts) = ends_of(content) {
                 self.look(role, texts, at, &mut notes);
             }
-            let has = is_given(role) && self.controls.occur_in_value(content);
+            let has = is_input_role(role) && self.controls.occur_in_value(content);
             notes.set_in(Note::ControlTokens, at, has);
         }
         notes
@@ -247,7 +248,7 @@ impl MarkersInTexts {
 }
 
 /// True if messages of a role are of users or tools.
-fn is_given(role: &str) -> bool {
+fn is_input_role(role: &str) -> bool {
     !is_assistant(role) && !RULES.contains(&role)
 }
 

@@ -88,7 +88,7 @@ impl<'a> PictureTexts<'a> {
     }
 
     /// Replaces the marker of each picture in the texts of a conversation, a record of the file at `path` or in memory.
-    pub(crate) fn put(
+    pub(crate) fn replace_markers(
         &self,
         texts: &mut [Rendered],
         conversation: &Conversation,
@@ -311,8 +311,8 @@ impl<'a> PictureTexts<'a> {
         for (count, mut sizes) in missing {
             sizes.sort_unstable_by_key(|size| (size.width, size.height));
             sizes.dedup();
-            for (size, made) in sizes.iter().zip((self.function)(&sizes, count)?) {
-                if let Ok(text) = made {
+            for (size, found) in sizes.iter().zip((self.function)(&sizes, count)?) {
+                if let Ok(text) = found {
                     self.known().keep((*size, count), text.into());
                 }
             }
@@ -326,9 +326,9 @@ impl<'a> PictureTexts<'a> {
         if let Some(text) = self.known().of.get(&key) {
             return Ok(Arc::clone(text));
         }
-        let made = (self.function)(&[size], count).map_err(RecordFailure::Run)?;
+        let texts = (self.function)(&[size], count).map_err(RecordFailure::Run)?;
         let refused = || Err("the processor gives no text".to_owned());
-        let text: Arc<str> = made
+        let text: Arc<str> = texts
             .into_iter()
             .next()
             .unwrap_or_else(refused)
@@ -422,20 +422,23 @@ struct MovedPlaces {
 impl MovedPlaces {
     /// The new place of the beginning of a range.
     fn start(&self, at: usize) -> usize {
-        self.place(at, |replaced, put| if at == replaced.end { put.end } else { put.start })
+        self.place(
+            at,
+            |replaced, inserted| if at == replaced.end { inserted.end } else { inserted.start },
+        )
     }
 
     /// The new place of the end of a range.
     fn end(&self, at: usize) -> usize {
-        self.place(at, |_, put| put.end)
+        self.place(at, |_, inserted| inserted.end)
     }
 
     fn place(&self, at: usize, inside: impl Fn(&Range<usize>, &Range<usize>) -> usize) -> usize {
         let before = self.replacements.partition_point(|(replaced, _)| replaced.start < at);
         match before.checked_sub(1).map(|last| &self.replacements[last]) {
             None => at,
-            Some((replaced, put)) if at > replaced.end => at - replaced.end + put.end,
-            Some((replaced, put)) => inside(replaced, put),
+            Some((replaced, inserted)) if at > replaced.end => at - replaced.end + inserted.end,
+            Some((replaced, inserted)) => inside(replaced, inserted),
         }
     }
 }
@@ -449,29 +452,29 @@ mod tests {
     const MARKER: &str = "<image>";
 
     /// The places of a text whose markers become the texts `put`, and the new text.
-    fn replaced(text: &str, put: &[String]) -> (MovedPlaces, String) {
-        let (mut moved, mut made, mut reached) = (MovedPlaces::default(), String::new(), 0);
-        for ((at, _), put) in text.match_indices(MARKER).zip(put) {
-            made.push_str(&text[reached..at]);
-            let start = made.len();
-            made.push_str(put);
+    fn replaced(text: &str, insertions: &[String]) -> (MovedPlaces, String) {
+        let (mut moved, mut changed, mut reached) = (MovedPlaces::default(), String::new(), 0);
+        for ((at, _), insertion) in text.match_indices(MARKER).zip(insertions) {
+            changed.push_str(&text[reached..at]);
+            let start = changed.len();
+            changed.push_str(insertion);
             reached = at + MARKER.len();
-            moved.replacements.push((at..reached, start..made.len()));
+            moved.replacements.push((at..reached, start..changed.len()));
         }
-        made.push_str(&text[reached..]);
-        (moved, made)
+        changed.push_str(&text[reached..]);
+        (moved, changed)
     }
 
     proptest! {
         #[test]
         fn ranges_keep_their_text(
             pieces in prop::collection::vec("[ab]{0,3}", 1..6),
-            put in prop::collection::vec("[xy]{0,5}", 5),
+            insertions in prop::collection::vec("[xy]{0,5}", 5),
             from in 0..6_usize,
             to in 0..6_usize,
         ) {
             let text = pieces.join(MARKER);
-            let (moved, made) = replaced(&text, &put);
+            let (moved, changed) = replaced(&text, &insertions);
             // Ranges between the edges of pieces: these are the places that a template gives.
             let mut edges = vec![0];
             for (at, _) in text.match_indices(MARKER) {
@@ -480,7 +483,7 @@ mod tests {
             edges.push(text.len());
             let (first, last) = (from.min(to).min(edges.len() - 1), from.max(to).min(edges.len() - 1));
             let (start, end) = (edges[first], edges[last]);
-            let mut inside = put.iter().skip(text[..start].matches(MARKER).count());
+            let mut inside = insertions.iter().skip(text[..start].matches(MARKER).count());
             let mut wanted = String::new();
             for (number, piece) in text[start..end].split(MARKER).enumerate() {
                 if number > 0 {
@@ -489,7 +492,7 @@ mod tests {
                 wanted.push_str(piece);
             }
             if start < end {
-                prop_assert_eq!(&made[moved.start(start)..moved.end(end)], wanted);
+                prop_assert_eq!(&changed[moved.start(start)..moved.end(end)], wanted);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::document::ids::TrainedIds;
 use crate::document::{Several, Whole, class_names};
 use crate::error::{Error, Result};
 use crate::pipeline::documents::recognise::expectation;
-use crate::pipeline::documents::rendering::answers::asked_and_answered;
+use crate::pipeline::documents::rendering::answers::render_answers;
 use crate::pipeline::documents::rendering::arguments::{
     decode_answers, decode_arguments, has_calls,
 };
@@ -201,8 +201,8 @@ impl<'a> Renderer<'a> {
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let prompt_of = |conversation: &Conversation| {
             let template = self.template()?;
-            let made = template.with_lists(conversation, |it| template.render_prompt(it));
-            made.map_err(|fault| RecordFailure::from(template.explained(fault, conversation)))
+            let rendered = template.with_lists(conversation, |it| template.render_prompt(it));
+            rendered.map_err(|fault| RecordFailure::from(template.explained(fault, conversation)))
         };
         let (mut unread, mut notes) = (Vec::new(), NoteSet::default());
         let (text, has_joined_parts) = match record {
@@ -227,17 +227,17 @@ impl<'a> Renderer<'a> {
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
-                let mut asked = as_messages(&pair, &self.examples, true)?;
-                asked.messages.pop();
-                notes = self.controls_in(&asked.messages);
-                let (text, joined) = prompt_of(&asked)?;
+                let mut request = as_messages(&pair, &self.examples, true)?;
+                request.messages.pop();
+                notes = self.controls_in(&request.messages);
+                let (text, joined) = prompt_of(&request)?;
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) => {
                 let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
                 let (mut text, answer) = prompts.render(&pair)?;
                 unread = unplaced(&pair);
-                notes = self.controls_asked(&pair);
+                notes = self.controls_in_request(&pair);
                 text.truncate(answer.start);
                 ((text, TextKind::Text), false)
             }
@@ -298,13 +298,13 @@ impl<'a> Renderer<'a> {
                     decode_answers(template, &mut prompt, &mut answers);
                 }
                 let spoken = std::iter::once(&prompt.messages).chain(&answers);
-                notes = spoken.fold(notes, |notes, said| notes.and(self.controls_in(said)));
+                notes = spoken.fold(notes, |notes, messages| notes.and(self.controls_in(messages)));
                 for answer in &answers {
                     let messages = [&prompt.messages[..], answer].concat();
                     let whole = Conversation { messages, ..prompt.clone() };
                     notes = notes.and(template.turn_notes(&whole, NoteOptions::TEXTS, &|_| true));
                 }
-                asked_and_answered(template, prompt, answers)?
+                render_answers(template, prompt, answers)?
             }
         };
         self.special.check_several(notes)?;
@@ -345,7 +345,7 @@ impl<'a> Renderer<'a> {
 
     fn text(&self, text: String) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let trained = self.trained_part.of_text()?;
-        Ok(self.made(Rendered { text, trained, ..Rendered::default() }, TextKind::Text))
+        Ok(self.text_record(Rendered { text, trained, ..Rendered::default() }, TextKind::Text))
     }
 
     fn tokens(&self, tokens: Tokens) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
@@ -364,8 +364,8 @@ impl<'a> Renderer<'a> {
         // Before the render, which asks whether the form is trusted: the notes on a new form try it.
         let notes = self.trained_part.notes(template, conversation).and(marked);
         let render = |it: &Conversation| {
-            let made = self.trained_part.render(template, it);
-            made.map_err(|fault| template.explained(fault, it))
+            let result = self.trained_part.render(template, it);
+            result.map_err(|fault| template.explained(fault, it))
         };
         let rendered = if self.special == SpecialInText::Split && marked.has(Note::ControlTokens) {
             with_ordinary(conversation, &self.markers, render)?
@@ -393,15 +393,15 @@ impl<'a> Renderer<'a> {
     }
 
     /// Puts the pictures of a conversation, a record of the file at `path` or in memory, into its texts.
-    pub(crate) fn put_pictures(
+    pub(crate) fn insert_pictures(
         &self,
-        made: &mut RenderedRecord,
+        record: &mut RenderedRecord,
         conversation: &Conversation,
         path: Option<&Path>,
     ) -> std::result::Result<(), RecordFailure<'a>> {
-        match (&self.pictures, made) {
+        match (&self.pictures, record) {
             (Some(pictures), RenderedRecord::Texts(texts)) => {
-                pictures.put(texts, conversation, path)
+                pictures.replace_markers(texts, conversation, path)
             }
             _ => Ok(()),
         }
@@ -422,7 +422,7 @@ impl<'a> Renderer<'a> {
             (None, false) => &self.alpaca,
         };
         let wraps = self.named.is_some() || !pair.plain;
-        let notes = if wraps { self.controls_asked(pair) } else { NoteSet::default() };
+        let notes = if wraps { self.controls_in_request(pair) } else { NoteSet::default() };
         self.special.check(notes)?;
         let (text, answer, ordinary) =
             if self.special == SpecialInText::Split && notes.has(Note::ControlTokens) {
@@ -442,11 +442,11 @@ impl<'a> Renderer<'a> {
             notes: notes.and(NoteSet::of(Note::FormattedPrompts, is_formatted)),
             ..Rendered::default()
         };
-        Ok(self.made(rendered, TextKind::Text))
+        Ok(self.text_record(rendered, TextKind::Text))
     }
 
     /// The note of a control token of the tokenizer in the texts of a request.
-    fn controls_asked(&self, pair: &Pair) -> NoteSet {
+    fn controls_in_request(&self, pair: &Pair) -> NoteSet {
         let mut texts = [Some(&pair.request), pair.input.as_ref()].into_iter().flatten();
         let has = texts.any(|text| self.markers.has_control_token(text));
         NoteSet::of(Note::ControlTokens, has)
@@ -473,7 +473,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// A text with its trained part.
-    fn made(&self, mut rendered: Rendered, kind: TextKind) -> RenderedRecord {
+    fn text_record(&self, mut rendered: Rendered, kind: TextKind) -> RenderedRecord {
         rendered.end_untrained = self.trained_part.leaves_end();
         RenderedRecord::Text(rendered, kind)
     }

@@ -170,7 +170,7 @@ impl<'o> TrainedPart<'o> {
         Ok(match self.train_on {
             TrainOn::All => TrainedIds::All,
             _ if self.leaves_end() => TrainedIds::NoEnd,
-            _ => TrainedIds::Told,
+            _ => TrainedIds::Named,
         })
     }
 
@@ -407,9 +407,9 @@ pub(crate) fn check_shown(
     let shown = |message: usize| {
         texts.iter().flat_map(|text| &text.turns).any(|turn| turn.message == message)
     };
-    let asked = weights.into_iter().flatten().enumerate();
-    let mut asked = asked.filter(|(_, weight)| weight.is_some_and(|weight| weight > 0.0));
-    match asked.find(|(message, _)| !shown(*message)) {
+    let requested = weights.into_iter().flatten().enumerate();
+    let mut requested = requested.filter(|(_, weight)| weight.is_some_and(|weight| weight > 0.0));
+    match requested.find(|(message, _)| !shown(*message)) {
         Some((message, _)) => Err(unshown(message)),
         None => Ok(()),
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::report::ledger::Reason;
 use crate::source::block::{Content, Reader};
 use crate::source::discovery::found::SourceFile;
-use crate::source::formats::rows::{BatchSlices, said};
+use crate::source::formats::rows::{BatchSlices, short_message};
 use crate::storage::OpenFile;
 use crate::util::control::Control;
 
@@ -58,7 +58,7 @@ fn of_file(source: &SourceFile) -> std::result::Result<Option<Vec<(BatchPlace, u
 
 /// The batches of one stream. Streams with dictionaries, and several streams in one file, are read from their beginning.
 fn of_stream(source: &SourceFile) -> std::result::Result<Option<Vec<(BatchPlace, u64)>>, Damage> {
-    let mut file = BufReader::new(source.location.open().map_err(said)?);
+    let mut file = BufReader::new(source.location.open().map_err(short_message)?);
     let mut found = Vec::new();
     let mut at = 0;
     while at < source.size {
@@ -93,7 +93,9 @@ fn metadata_at(
     at: u64,
 ) -> std::result::Result<Option<Metadata>, Damage> {
     let mut start = [0; START];
-    file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(&mut start)).map_err(said)?;
+    file.seek(SeekFrom::Start(at))
+        .and_then(|_| file.read_exact(&mut start))
+        .map_err(short_message)?;
     let (mark, length) = start.split_at(CONTINUATION.len());
     let length = length.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)).unwrap_or_default();
     let Some(length) = usize::try_from(length).ok().filter(|it| *it <= METADATA) else {
@@ -107,8 +109,8 @@ fn metadata_at(
         return Ok(Some(Metadata { kind, rows: None, length }));
     }
     let mut bytes = vec![0; length];
-    file.read_exact(&mut bytes).map_err(said)?;
-    let message = root_as_message(&bytes).map_err(said)?;
+    file.read_exact(&mut bytes).map_err(short_message)?;
+    let message = root_as_message(&bytes).map_err(short_message)?;
     let Ok(body) = u64::try_from(message.bodyLength()) else { return Ok(None) };
     let rows = message.header_as_record_batch().map(|batch| batch.length());
     let Some(length) = body.checked_add((START + length) as u64) else { return Ok(None) };
@@ -129,7 +131,7 @@ pub(crate) fn open_batch(
             let (opened, _) = OpenedIpc::unchecked(&source.location, source.size, None)?;
             return opened.alone(place, columns);
         }
-        let mut file = BufReader::new(source.location.open().map_err(said)?);
+        let mut file = BufReader::new(source.location.open().map_err(short_message)?);
         let first = MessageReader::new(&mut file, Some(source.size), 0).next()?;
         let Some(NextMessage::Message(schema)) = first else {
             return Err("the first message names no columns".to_owned());

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::damage::{Damage, FILE_MAGIC};
 use super::message::{Message, MessageReader, NextMessage};
 use super::table::Table;
-use crate::source::formats::rows::{ColumnChoice, said};
+use crate::source::formats::rows::{ColumnChoice, short_message};
 use crate::storage::{Location, OpenFile};
 
 /// Bytes before the first message: the magic, padded to a multiple of eight.
@@ -24,7 +24,7 @@ const ENDING: usize = 10;
 const FILLING: u64 = 64 + 8;
 
 /// The message for files joined with `cat`.
-const PUT_TOGETHER: &str = "it holds bytes that the list at its end does not name; if files were put together, take them \
+const CONCATENATED: &str = "it holds bytes that the list at its end does not name; if files were put together, take them \
      apart, or write them as streams";
 
 /// An Arrow IPC file, read on the thread of its rows.
@@ -102,19 +102,21 @@ impl OpenedIpc {
         size: u64,
         columns: Option<ColumnChoice>,
     ) -> Result<(Self, u64), Damage> {
-        let mut file = BufReader::new(location.open().map_err(said)?);
+        let mut file = BufReader::new(location.open().map_err(short_message)?);
         let mut ending = [0; ENDING];
         let end = size.checked_sub(ENDING as u64).ok_or("the file is too short")?;
-        file.seek(SeekFrom::Start(end)).and_then(|_| file.read_exact(&mut ending)).map_err(said)?;
-        let length = read_footer_length(ending).map_err(said)?;
+        file.seek(SeekFrom::Start(end))
+            .and_then(|_| file.read_exact(&mut ending))
+            .map_err(short_message)?;
+        let length = read_footer_length(ending).map_err(short_message)?;
         let footer_at = end.checked_sub(length as u64).filter(|at| *at >= BEGINNING);
         let footer_at = footer_at.ok_or("the list at its end is longer than the file")?;
         let mut footer = vec![0; length];
         file.seek(SeekFrom::Start(footer_at))
             .and_then(|_| file.read_exact(&mut footer))
-            .map_err(said)?;
+            .map_err(short_message)?;
         let footer = root_as_footer(&footer)
-            .map_err(|error| format!("the list at its end is none: {}", said(error)))?;
+            .map_err(|error| format!("the list at its end is none: {}", short_message(error)))?;
         let schema = footer.schema().ok_or("the list at its end names no columns")?;
         let dictionaries = blocks_of(footer.dictionaries().into_iter().flatten(), footer_at)?;
         let batches = blocks_of(footer.recordBatches().into_iter().flatten(), footer_at)?;
@@ -188,7 +190,7 @@ fn read_at(
     start: u64,
     most: u64,
 ) -> Result<(Message, u64), Damage> {
-    file.seek(SeekFrom::Start(start)).map_err(said)?;
+    file.seek(SeekFrom::Start(start)).map_err(short_message)?;
     let mut frames = MessageReader::new(file, Some(most), start);
     match frames.next()? {
         Some(NextMessage::Message(message)) => Ok((message, frames.at() - start)),
@@ -209,14 +211,14 @@ fn check_all_is_named(
     // The schema lies before the first message, and is not listed.
     let mut end = blocks[0].start;
     if holds_magic(file, end)? {
-        return Err(PUT_TOGETHER.to_owned());
+        return Err(CONCATENATED.to_owned());
     }
     for BatchPlace { start, length } in blocks {
         let between = start.checked_sub(end);
         let between =
             between.ok_or_else(|| format!("the list at its end names byte {start} twice"))?;
         if between > FILLING || !is_filling(file, end, between)? {
-            return Err(PUT_TOGETHER.to_owned());
+            return Err(CONCATENATED.to_owned());
         }
         end = start + length;
     }
@@ -226,15 +228,15 @@ fn check_all_is_named(
 /// True if a file has the magic of another one before byte `end`.
 fn holds_magic(file: &mut BufReader<OpenFile>, end: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(BEGINNING)).map_err(said)?;
-    file.take(end - BEGINNING).read_to_end(&mut bytes).map_err(said)?;
+    file.seek(SeekFrom::Start(BEGINNING)).map_err(short_message)?;
+    file.take(end - BEGINNING).read_to_end(&mut bytes).map_err(short_message)?;
     Ok(memchr::memmem::find(&bytes, FILE_MAGIC).is_some())
 }
 
 /// True if bytes are padding: zeros, or the end mark of a stream.
 fn is_filling(file: &mut BufReader<OpenFile>, at: u64, length: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(at)).map_err(said)?;
-    file.take(length).read_to_end(&mut bytes).map_err(said)?;
+    file.seek(SeekFrom::Start(at)).map_err(short_message)?;
+    file.take(length).read_to_end(&mut bytes).map_err(short_message)?;
     Ok(bytes.iter().all(|byte| matches!(byte, 0 | 0xff)))
 }

@@ -6,7 +6,7 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::ipc::{self, CompressionType, MessageHeader, RecordBatch, root_as_message};
 
 use super::damage::Damage;
-use crate::source::formats::rows::said;
+use crate::source::formats::rows::short_message;
 
 /// The mark before the length of a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -95,8 +95,9 @@ impl<R: Read> MessageReader<R> {
         if metadata.len() < length {
             return Err(broken_off(at));
         }
-        let header = root_as_message(&metadata)
-            .map_err(|error| format!("the message at byte {at} is none: {}", said(error)))?;
+        let header = root_as_message(&metadata).map_err(|error| {
+            format!("the message at byte {at} is none: {}", short_message(error))
+        })?;
         let length = usize::try_from(header.bodyLength())
             .map_err(|_| format!("the message at byte {at} has a body of a length below zero"))?;
         let body = self.body(length)?.ok_or_else(|| broken_off(at))?;
@@ -126,7 +127,7 @@ impl<R: Read> MessageReader<R> {
     /// Appends `wanted` bytes; fewer only at the end.
     fn append(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), Damage> {
         let known = self.left.map_or(wanted as u64, |left| left.min(wanted as u64));
-        let read = self.input.by_ref().take(known).read_to_end(bytes).map_err(said)?;
+        let read = self.input.by_ref().take(known).read_to_end(bytes).map_err(short_message)?;
         self.count(read);
         Ok(())
     }
@@ -139,7 +140,7 @@ impl<R: Read> MessageReader<R> {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(said(error)),
+                Err(error) => return Err(short_message(error)),
             }
         }
         self.count(filled);
@@ -158,7 +159,7 @@ fn broken_off(at: u64) -> Damage {
 
 impl Message {
     pub(super) fn header(&self) -> Result<ipc::Message<'_>, Damage> {
-        root_as_message(&self.metadata).map_err(said)
+        root_as_message(&self.metadata).map_err(short_message)
     }
 
     pub(super) fn is_schema(&self) -> bool {
@@ -219,9 +220,9 @@ fn check_expansion(bytes: &[u8], codec: CompressionType) -> Result<(), Damage> {
     let Some((prefix, compressed)) = bytes.split_first_chunk::<PREFIX>() else {
         return Err("a compressed buffer has no length before it".to_owned());
     };
-    let told = i64::from_le_bytes(*prefix);
+    let stated = i64::from_le_bytes(*prefix);
     // A negative length means that the buffer is not compressed.
-    let Ok(length) = usize::try_from(told) else { return Ok(()) };
+    let Ok(length) = usize::try_from(stated) else { return Ok(()) };
     let believed = compressed.len().saturating_mul(EXPANSION).max(BELIEVED);
     if length <= believed || codec == CompressionType::ZSTD && expands_to(compressed, length) {
         return Ok(());

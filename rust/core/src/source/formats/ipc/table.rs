@@ -13,7 +13,7 @@ use fastpack_tokenize::contain;
 
 use super::damage::Damage;
 use super::message::Message;
-use crate::source::formats::rows::{ColumnChoice, said};
+use crate::source::formats::rows::{ColumnChoice, short_message};
 
 /// The most rows of a batch that takes no memory: any number of rows could be stated.
 const ROWS_OF_NOTHING: usize = 1 << 16;
@@ -111,7 +111,7 @@ impl Table {
 
 /// The result of a decoder of the library. A panic becomes an error.
 fn decoded<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Damage> {
-    contain(decode)?.map_err(said)
+    contain(decode)?.map_err(short_message)
 }
 
 /// The places of the needed columns; `None` if all are needed.

@@ -237,12 +237,12 @@ fn numbers(
 impl MdsPicture {
     /// Appends a picture as JSON: the bytes of its file.
     fn write(self, value: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
-        let made;
+        let converted;
         let file = match self {
             Self::File => value,
             Self::Pixels => {
-                made = tiff::file_of(value)?;
-                &made
+                converted = tiff::file_of(value)?;
+                &converted
             }
         };
         write_picture(file, out);

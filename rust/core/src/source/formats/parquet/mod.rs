@@ -17,7 +17,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 
 use super::json_columns;
-use super::rows::{ColumnChoice, RowReader, block_rows, said};
+use super::rows::{ColumnChoice, RowReader, block_rows, short_message};
 use crate::error::{self, Error};
 use crate::report::ledger::Reason;
 use crate::source::block::{Content, Reader};
@@ -174,7 +174,7 @@ impl Reader for GroupReader {
 
 /// The result of a decoder of the library. A panic becomes an error.
 fn decoded<T>(decode: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
-    contain(decode)?.map_err(said)
+    contain(decode)?.map_err(short_message)
 }
 
 /// The batches of a file: some rows of all columns, then all other rows of the needed columns.

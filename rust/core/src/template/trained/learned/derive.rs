@@ -128,12 +128,12 @@ pub(crate) struct MessageFacts {
 
 impl MessageFacts {
     fn of(messages: &[Cow<'_, Map>]) -> Vec<Self> {
-        let said = messages.iter().map(|message| Self {
+        let facts = messages.iter().map(|message| Self {
             by_assistant: is_assistant(message),
             is_text: !message.contains_key("tool_calls")
                 && message.get("content").is_some_and(is_text),
         });
-        said.collect()
+        facts.collect()
     }
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn from_places(
             None => return None,
         }
     }
-    if spans.iter().any(|span| begins_another_turn(template, turn, &text[span.clone()])) {
+    if spans.iter().any(|span| starts_another_turn(template, turn, &text[span.clone()])) {
         return None;
     }
     let others = places.iter().filter(|place| !messages[place.message].by_assistant);
@@ -210,7 +210,7 @@ pub(crate) fn from_places(
 
 /// True if a span contains the token that begins the assistant's header, but not the rest of the header after
 /// it.
-fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -> bool {
+fn starts_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -> bool {
     let Some(header) = turn.headers.last() else { return true };
     let token = template
         .context

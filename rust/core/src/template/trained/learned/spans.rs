@@ -114,12 +114,12 @@ fn end_of(
     text: &str,
     span: &Range<usize>,
 ) -> Range<usize> {
-    let said = text[span.clone()].trim_end();
+    let content = text[span.clone()].trim_end();
     let tokens = template.context.special_contents.iter().filter(|token| !token.is_empty());
     if let Some(token) =
-        tokens.filter(|token| said.ends_with(token.as_str())).max_by_key(|it| it.len())
+        tokens.filter(|token| content.ends_with(token.as_str())).max_by_key(|it| it.len())
     {
-        return span.start + said.len() - token.len()..span.end;
+        return span.start + content.len() - token.len()..span.end;
     }
     learned.and_then(|turn| turn.ends.around(text, span)).unwrap_or(span.end..span.end)
 }

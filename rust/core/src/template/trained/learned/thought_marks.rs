@@ -12,9 +12,9 @@ use crate::template::trained::proof::forms::markup;
 use crate::template::trained::rule::reasoning_marks::ReasoningMarks;
 
 /// The words of made-up messages, which are in no template.
-const ASKED: &str = "Uu0u";
+const QUESTION: &str = "Uu0u";
 const THOUGHT: &str = "Rr0r";
-const SAID: &str = "Cc0c";
+const CONTENT: &str = "Cc0c";
 
 impl ChatTemplate {
     /// The marks around reasoning in the content of a message. They are learned at first use.
@@ -33,10 +33,10 @@ impl ChatTemplate {
     }
 
     /// The text of a made-up conversation.
-    fn told(&self, answer: Map) -> Option<String> {
-        let asked = message("user", ASKED);
+    fn render_answer(&self, answer: Map) -> Option<String> {
+        let question = message("user", QUESTION);
         let conversation = Conversation {
-            messages: vec![Arc::new(asked), Arc::new(answer)],
+            messages: vec![Arc::new(question), Arc::new(answer)],
             tools: None,
             template_kwargs: Map::default(),
             weights: None,
@@ -48,16 +48,16 @@ impl ChatTemplate {
 
     /// The marks that the template writes around the reasoning of an answer, and nowhere else.
     fn written_marks(&self, answer: Map) -> Option<(String, String)> {
-        let text = self.told(answer)?;
+        let text = self.render_answer(answer)?;
         let thought = text.find(THOUGHT)?;
         let behind = thought + THOUGHT.len();
-        let said = behind + text[behind..].find(SAID)?;
+        let text_start = behind + text[behind..].find(CONTENT)?;
         let before = text[..thought].trim_end();
         let open = markup(before).find(|mark| before.ends_with(mark))?;
-        let after = text[behind..said].trim_start();
+        let after = text[behind..text_start].trim_start();
         let close = markup(after).next().filter(|mark| after.starts_with(mark))?;
-        let asked = text.find(ASKED)? + ASKED.len();
-        let around = [&text[..asked], &text[said..]];
+        let question_end = text.find(QUESTION)? + QUESTION.len();
+        let around = [&text[..question_end], &text[text_start..]];
         let is_elsewhere = |mark| around.iter().any(|text: &&str| text.contains(mark));
         (!is_elsewhere(open) && !is_elsewhere(close)).then(|| (open.to_owned(), close.to_owned()))
     }
@@ -72,18 +72,19 @@ impl ChatTemplate {
         let mut literals: Vec<&str> = literals.filter(is_mark).collect();
         literals.sort_unstable();
         literals.dedup();
-        let told = |content: &str| self.told(message("assistant", content));
+        let rendered = |content: &str| self.render_answer(message("assistant", content));
         for close in &literals {
-            let Some(text) = told(&format!("{THOUGHT}{close}{SAID}")) else { continue };
-            let is_cut = text.contains(SAID)
-                && !text.contains(&format!("{THOUGHT}{close}{SAID}"))
-                && !text.contains(&format!("{THOUGHT}{SAID}"));
+            let Some(text) = rendered(&format!("{THOUGHT}{close}{CONTENT}")) else { continue };
+            let is_cut = text.contains(CONTENT)
+                && !text.contains(&format!("{THOUGHT}{close}{CONTENT}"))
+                && !text.contains(&format!("{THOUGHT}{CONTENT}"));
             if !is_cut {
                 continue;
             }
             closing.push((*close).to_owned());
             let opens = literals.iter().filter(|open| {
-                let text = told(&format!("{open}{THOUGHT}{close}{SAID}")).unwrap_or_default();
+                let text =
+                    rendered(&format!("{open}{THOUGHT}{close}{CONTENT}")).unwrap_or_default();
                 text.contains(THOUGHT) && !text.contains(&format!("{open}{THOUGHT}"))
             });
             opening.extend(opens.map(|open| (*open).to_owned()));
@@ -105,7 +106,7 @@ fn message(role: &str, content: &str) -> Map {
 
 /// An answer with its reasoning in fields.
 fn thinking_fields() -> Map {
-    let mut answer = message("assistant", SAID);
+    let mut answer = message("assistant", CONTENT);
     for name in REASONING {
         answer.insert(name.into(), text(THOUGHT));
     }
@@ -115,7 +116,7 @@ fn thinking_fields() -> Map {
 /// An answer with its reasoning in a part of its content.
 fn thinking_parts() -> Map {
     let thought = map([("type", text("thinking")), ("thinking", text(THOUGHT))]);
-    let said = map([("type", text("text")), ("text", text(SAID))]);
-    let parts = [thought, said].map(|part| Json::Map(Arc::new(part)));
+    let content = map([("type", text("text")), ("text", text(CONTENT))]);
+    let parts = [thought, content].map(|part| Json::Map(Arc::new(part)));
     map([("role", text("assistant")), ("content", Json::List(Arc::new(parts.to_vec())))])
 }

@@ -150,8 +150,8 @@ impl TurnEnds {
                 some.iter().filter_map(|end| end_of(end)).max_by_key(ExactSizeIterator::len)
             }
             TurnEnd::Text(end) => {
-                let said = text[span.clone()].trim_end().strip_suffix(end.trim_start());
-                let within = said.map(|said| span.start + said.len()..span.end);
+                let content = text[span.clone()].trim_end().strip_suffix(end.trim_start());
+                let within = content.map(|content| span.start + content.len()..span.end);
                 within.or_else(|| end_of(end))
             }
         }
@@ -160,12 +160,12 @@ impl TurnEnds {
 
 /// The ends of a template that writes no text after every turn.
 fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: &str) -> TurnEnd {
-    let begins_turns = |token: &str| headers.iter().any(|header| header.contains(token));
+    let starts_turns = |token: &str| headers.iter().any(|header| header.contains(token));
     let mut some: Vec<String> = Vec::new();
     // A text after only some turns could be anything, unless it ends with a special token.
     let texts = last.map(|tail| up_to_last_token(context, tail));
     for end in texts.into_iter().chain([up_to_first_token(context, middle)]).flatten() {
-        if !tokens(context).any(|token| end.ends_with(token) && begins_turns(token)) {
+        if !tokens(context).any(|token| end.ends_with(token) && starts_turns(token)) {
             some.push(end.to_owned());
         }
     }
@@ -173,7 +173,7 @@ fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: 
     some.dedup();
     let mut special = context.special_tokens.iter();
     let begin = special.find(|(name, _)| name == "bos_token").map(|(_, content)| content);
-    let next = tokens(context).filter(|token| Some(*token) != begin && !begins_turns(token));
+    let next = tokens(context).filter(|token| Some(*token) != begin && !starts_turns(token));
     TurnEnd::Open { some, next: next.cloned().collect() }
 }
 

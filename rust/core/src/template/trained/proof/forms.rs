@@ -80,21 +80,21 @@ impl TurnForms {
     }
 
     /// The text with made-up words; the marks that the template may search for stay.
-    fn made_up(&self, text: &str) -> String {
+    fn sample_text(&self, text: &str) -> String {
         if self.is_literal(text) {
             return text.to_owned();
         }
         let (begun, text) = text.split_at(self.beginning(text));
-        let mut made = begun.to_owned();
+        let mut sample = begun.to_owned();
         let parts = self.parts(text);
-        for (at, (part, is_said)) in parts.iter().enumerate() {
-            if *is_said {
-                push_words(part, at + 1 < parts.len(), &mut made);
+        for (at, (part, is_words)) in parts.iter().enumerate() {
+            if *is_words {
+                push_words(part, at + 1 < parts.len(), &mut sample);
             } else {
-                made.push_str(part);
+                sample.push_str(part);
             }
         }
-        made
+        sample
     }
 
     /// Bytes of a text up to where it begins otherwise than an opening of the generation prompt; 0 for a text that does so with
@@ -143,10 +143,10 @@ impl TurnForms {
         if is_plain {
             return;
         }
-        let made = self.made_up(text);
-        if made != WORDS {
+        let sample = self.sample_text(text);
+        if sample != WORDS {
             key.extend_from_slice(&number.to_le_bytes());
-            key.extend_from_slice(made.as_bytes());
+            key.extend_from_slice(sample.as_bytes());
             key.push(0);
         }
     }
@@ -168,7 +168,7 @@ impl TurnForms {
 
     fn value(&self, value: &Json) -> Json {
         match value {
-            Json::String(text) => Json::String(self.made_up(text).as_str().into()),
+            Json::String(text) => Json::String(self.sample_text(text).as_str().into()),
             Json::List(items) => {
                 let items = items.iter().map(|item| self.value(item)).collect();
                 Json::List(Arc::new(without_repeats(items)))
@@ -184,28 +184,31 @@ impl TurnForms {
     /// A call of tools with made-up words. Its arguments become one.
     fn call(&self, call: &Json) -> Json {
         let Json::Map(call) = call else { return self.value(call) };
-        let made = call.iter().map(|(key, value)| {
+        let entries = call.iter().map(|(key, value)| {
             let value = match (&**key, value) {
                 ("function", function) => self.call(function),
-                ("id", Json::String(id)) => Json::String(made_up_id(id).into()),
-                ("arguments" | "parameters", Json::Map(given)) => {
+                ("id", Json::String(id)) => Json::String(sample_id(id).into()),
+                ("arguments" | "parameters", Json::Map(arguments)) => {
                     let one = [(Arc::from("q"), Json::String(WORDS.into()))];
-                    Json::Map(Arc::new(if given.is_empty() {
+                    Json::Map(Arc::new(if arguments.is_empty() {
                         Map::default()
                     } else {
                         one.into_iter().collect()
                     }))
                 }
-                ("arguments" | "parameters", Json::String(given)) => {
-                    let made =
-                        if given.trim_start().starts_with('{') { r#"{"q": "Ww"}"# } else { given };
-                    Json::String(made.into())
+                ("arguments" | "parameters", Json::String(arguments)) => {
+                    let sample = if arguments.trim_start().starts_with('{') {
+                        r#"{"q": "Ww"}"#
+                    } else {
+                        arguments
+                    };
+                    Json::String(sample.into())
                 }
                 (_, value) => self.value(value),
             };
             (Arc::clone(key), value)
         });
-        Json::Map(Arc::new(made.collect()))
+        Json::Map(Arc::new(entries.collect()))
     }
 
     /// The value of a key of a message with made-up words.
@@ -216,14 +219,14 @@ impl TurnForms {
                 let calls = calls.iter().map(|call| self.call(call)).collect();
                 Json::List(Arc::new(without_repeats(calls)))
             }
-            ("id" | "tool_call_id", Json::String(id)) => Json::String(made_up_id(id).into()),
+            ("id" | "tool_call_id", Json::String(id)) => Json::String(sample_id(id).into()),
             (_, value) => self.value(value),
         }
     }
 
     pub(crate) fn message(&self, message: &Map) -> Map {
-        let made = message.iter().map(|(key, value)| (Arc::clone(key), self.field(key, value)));
-        made.collect()
+        let fields = message.iter().map(|(key, value)| (Arc::clone(key), self.field(key, value)));
+        fields.collect()
     }
 }
 
@@ -239,18 +242,18 @@ pub(crate) fn markup(text: &str) -> impl Iterator<Item = &str> {
 
 /// Appends made-up words in place of others. The blanks before them stay, and those before a marker: the generation
 /// prompt may end with some, and a template may search for them.
-fn push_words(text: &str, is_before_marker: bool, made: &mut String) {
+fn push_words(text: &str, is_before_marker: bool, sample: &mut String) {
     let words = text.trim();
     let begin = text.len() - text.trim_start().len();
-    made.push_str(&text[..begin]);
+    sample.push_str(&text[..begin]);
     if !words.is_empty() {
-        made.push_str(WORDS);
-        made.push_str(if is_before_marker { &text[begin + words.len()..] } else { "" });
+        sample.push_str(WORDS);
+        sample.push_str(if is_before_marker { &text[begin + words.len()..] } else { "" });
     }
 }
 
 /// Some templates count the characters of an id.
-fn made_up_id(id: &str) -> &'static str {
+fn sample_id(id: &str) -> &'static str {
     if id.chars().count() == 9 { "abcdefgh0" } else { "call_0" }
 }
 

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use fastpack_template::json::Map;
 
 use super::contexts::{KnownContexts, MessageContext, MessageNote};
-use super::made_up::{MadeUp, TrainedPlace};
+use super::form_sample::{FormSample, TrainedPlace};
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::trained::learned::derive;
@@ -35,29 +35,29 @@ impl ChatTemplate {
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
     ) -> bool {
-        let made = self.made_up(conversation, messages, |_| TrainedPlace::Context);
-        if let Some(known) = self.known_trust(&made) {
+        let sample = self.form_sample(conversation, messages, |_| TrainedPlace::Context);
+        if let Some(known) = self.known_trust(&sample) {
             return known;
         }
         let (replaced, _) =
-            WordReplacer::new(self.forms(), true).replace(&made.conversation.messages);
-        let replaced = Conversation { messages: replaced, ..made.conversation.clone() };
+            WordReplacer::new(self.forms(), true).replace(&sample.conversation.messages);
+        let replaced = Conversation { messages: replaced, ..sample.conversation.clone() };
         let found = self.marks_agree(&replaced).unwrap_or(MarksFound::Nothing);
-        self.keep_trust(made, &found)
+        self.keep_trust(sample, &found)
     }
 
     /// True if a conversation is trusted by its form or its contexts; `None` if it has to be tried.
-    pub(in crate::template::trained) fn known_trust(&self, made: &MadeUp) -> Option<bool> {
+    pub(in crate::template::trained) fn known_trust(&self, sample: &FormSample) -> Option<bool> {
         let forms = self.forms();
         let tried =
-            forms.tried.lock().unwrap_or_else(PoisonError::into_inner).get(&*made.form).copied();
-        tried.or_else(|| self.with_contexts(made, |known, contexts| known.trusts(contexts))?)
+            forms.tried.lock().unwrap_or_else(PoisonError::into_inner).get(&*sample.form).copied();
+        tried.or_else(|| self.with_contexts(sample, |known, contexts| known.trusts(contexts))?)
     }
 
     /// Keeps the result of a trial. Returns whether conversations of the form are trusted.
     pub(in crate::template::trained) fn keep_trust(
         &self,
-        made: MadeUp,
+        sample: FormSample,
         found: &MarksFound,
     ) -> bool {
         let forms = self.forms();
@@ -67,12 +67,12 @@ impl ChatTemplate {
             MarksFound::Nothing => None,
         };
         if let Some(missed) = missed {
-            self.with_contexts(&made, |known, contexts| known.keep_trust(contexts, missed));
+            self.with_contexts(&sample, |known, contexts| known.keep_trust(contexts, missed));
         }
         let agrees = matches!(found, MarksFound::All);
         let mut tried = forms.tried.lock().unwrap_or_else(PoisonError::into_inner);
         if tried.len() < MOST_FORMS {
-            tried.insert(made.form.into(), agrees);
+            tried.insert(sample.form.into(), agrees);
         }
         agrees
     }
@@ -80,32 +80,32 @@ impl ChatTemplate {
     /// Looks at what is known of the contexts of a conversation; `None` if it has too many kinds of messages.
     fn with_contexts<T>(
         &self,
-        made: &MadeUp,
+        sample: &FormSample,
         look: impl FnOnce(&mut KnownContexts, &[MessageContext]) -> T,
     ) -> Option<T> {
         let mut known = self.forms().contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        let messages = &made.conversation.messages;
-        let contexts = made.contexts.get_or_init(|| known.number_all(&made.around, messages));
+        let messages = &sample.conversation.messages;
+        let contexts = sample.contexts.get_or_init(|| known.number_all(&sample.around, messages));
         Some(look(&mut known, contexts.as_deref()?))
     }
 
     /// The notes on a conversation by its contexts; `None` if it has to be tried.
     pub(in crate::template::trained) fn notes_by_contexts(
         &self,
-        made: &MadeUp,
+        sample: &FormSample,
         options: [u8; 2],
     ) -> Option<Vec<MessageNote>> {
-        self.with_contexts(made, |known, contexts| known.notes(contexts, options))?
+        self.with_contexts(sample, |known, contexts| known.notes(contexts, options))?
     }
 
     /// Keeps the notes on a conversation that was tried.
     pub(in crate::template::trained) fn keep_notes(
         &self,
-        made: &MadeUp,
+        sample: &FormSample,
         options: [u8; 2],
         notes: &[MessageNote],
     ) {
-        self.with_contexts(made, |known, contexts| known.keep_notes(contexts, options, notes));
+        self.with_contexts(sample, |known, contexts| known.keep_notes(contexts, options, notes));
     }
 
     /// The turns of the definition that the cheaper search finds; `None` if one of them fails.

@@ -27,8 +27,8 @@ pub(in crate::template::trained) fn has_calls(message: &Map) -> bool {
 /// In a message without content and reasoning, every other field with a text counts as calls: formats name that field
 /// differently.
 pub(in crate::template::trained) fn without_calls(message: &Map) -> Option<Map> {
-    let said = ["content"].into_iter().chain(REASONING);
-    let is_silent = !said.clone().any(|key| message.get(key).is_some_and(left_out::has_text));
+    let keys = ["content"].into_iter().chain(REASONING);
+    let is_silent = !keys.clone().any(|key| message.get(key).is_some_and(left_out::has_text));
     let is_call = |key: &str, value: &Json| {
         let is_other = is_silent && !matches!(key, "role" | "name");
         (is_other || CALLS.contains(&key)) && left_out::has_text(value)
@@ -59,7 +59,10 @@ pub(super) fn argument_words(calls: &Json) -> Vec<&str> {
                 Some(Json::Map(function)) => function,
                 _ => call,
             };
-            function.get("arguments").into_iter().for_each(|given| texts_in(given, &mut texts));
+            function
+                .get("arguments")
+                .into_iter()
+                .for_each(|arguments| texts_in(arguments, &mut texts));
         }
     }
     let words = texts.into_iter().filter_map(|text| {
@@ -82,18 +85,18 @@ pub(super) fn other_kinds(message: &Map) -> [Map; 4] {
     for words in ["content", "tool_calls"].into_iter().chain(REASONING) {
         bare.shift_remove(words);
     }
-    let said = |content: &str| {
-        let mut said = bare.clone();
-        said.insert("content".into(), text(content));
-        said
+    let with_content = |content: &str| {
+        let mut changed = bare.clone();
+        changed.insert("content".into(), text(content));
+        changed
     };
-    let mut calling = said("");
+    let mut calling = with_content("");
     calling.insert("tool_calls".into(), Json::List(Arc::new(vec![call("zz")])));
-    let mut reasoning = said("0");
+    let mut reasoning = with_content("0");
     for name in REASONING {
         reasoning.insert(name.into(), text("Zz"));
     }
-    [said("0"), said("Zz"), calling, reasoning]
+    [with_content("0"), with_content("Zz"), calling, reasoning]
 }
 
 /// The message with every string of its own replaced by another: its text shares the markup behind the words.

@@ -82,8 +82,8 @@ impl PartSearch<'_> {
             }
         }
         printed.sort_by_key(|one| one.range.start);
-        let are_apart = printed.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start);
-        are_apart.then_some(printed)
+        let are_separate = printed.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start);
+        are_separate.then_some(printed)
     }
 
     /// The byte at which the part of the words with this number ends and the next begins.

@@ -396,9 +396,9 @@ impl<'c> Renders<'c> {
         if !is_assistant(message) || self.is_hidden_in(at, whole)? {
             return Ok(reached);
         }
-        let [said, ..] = other_kinds(message);
-        let said = self.replaced(at, &said)?;
-        Ok(self.shared_tokens(&said, whole).max(reached))
+        let [other_words, ..] = other_kinds(message);
+        let other_words = self.replaced(at, &other_words)?;
+        Ok(self.shared_tokens(&other_words, whole).max(reached))
     }
 
     /// True if the render of all messages is the same without message `at`.
@@ -415,9 +415,9 @@ impl<'c> Renders<'c> {
         if other != text {
             return Ok(behind_words(text, &other, 0));
         }
-        let [said, ..] = other_kinds(&self.messages[at]);
-        let said = self.render(at, &[&said], false)?;
-        Ok(self.shared_tokens(&said, text))
+        let [other_words, ..] = other_kinds(&self.messages[at]);
+        let other_words = self.render(at, &[&other_words], false)?;
+        Ok(self.shared_tokens(&other_words, text))
     }
 
     /// The render of all messages with another one in the place of message `at`; empty if the template refuses it.
@@ -536,16 +536,16 @@ impl<'c> Renders<'c> {
 /// Bytes at the end of the text behind a turn with which the text before the turn ends too: a template may write the
 /// header of another turn behind each conversation.
 fn reopened(before: &str, behind: &str) -> usize {
-    let said = behind.trim_end();
-    let pairs = before.trim_end().chars().rev().zip(said.chars().rev());
+    let words = behind.trim_end();
+    let pairs = before.trim_end().chars().rev().zip(words.chars().rev());
     let shared = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c);
     let length: usize = shared.map(char::len_utf8).sum();
     // A text that begins inside of a word or a mark is the end of another: `think>` of `</think>`.
-    let (other, same) = said.split_at(said.len() - length);
+    let (other, same) = words.split_at(words.len() - length);
     let is_broken =
         same.starts_with(char::is_alphanumeric) && other.ends_with(|c: char| !c.is_whitespace());
     let is_header = !is_broken && same.contains(char::is_alphanumeric);
-    if is_header { behind.len() - said.len() + length } else { 0 }
+    if is_header { behind.len() - words.len() + length } else { 0 }
 }
 
 /// The byte of `text` behind the last words that differ from those of `other`, not before `start`.

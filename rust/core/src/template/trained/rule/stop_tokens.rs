@@ -25,9 +25,12 @@ impl Stops {
         let turn = learned(template, conversation);
         let headers = turn.iter().flat_map(|turn| &turn.headers);
         let headers: Vec<&String> = headers.collect();
-        let begins = |token: &&String| headers.iter().any(|header| header.contains(token.as_str()));
-        let tokens =
-            context.special_contents.iter().filter(|token| !token.is_empty() && !begins(token));
+        let is_in_header =
+            |token: &&String| headers.iter().any(|header| header.contains(token.as_str()));
+        let tokens = context
+            .special_contents
+            .iter()
+            .filter(|token| !token.is_empty() && !is_in_header(token));
         let closing = tokens.cloned().collect();
         if !context.stops.is_empty() {
             return Self { own: context.stops.clone(), next: context.stops.clone(), closing };

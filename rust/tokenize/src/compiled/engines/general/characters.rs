@@ -243,10 +243,10 @@ impl Characters {
         &self.alphabets[Side { first, last }.index()]
     }
 
-    /// Calls `put` with each symbol of a piece, and with the number of the piece's bytes that the reference
+    /// Calls `write_symbol` with each symbol of a piece, and with the number of the piece's bytes that the reference
     /// counts for it.
     #[inline]
-    fn spelled(&self, piece: &[u8], mut put: impl FnMut(Symbol, usize)) {
+    fn spelled(&self, piece: &[u8], mut write_symbol: impl FnMut(Symbol, usize)) {
         let mut at = 0;
         let mut pending: Option<usize> = None;
         while at < piece.len() {
@@ -257,9 +257,9 @@ impl Characters {
             at = end;
             if symbol != NONE {
                 if let Some((unknown, length)) = self.unknown.zip(pending.take()) {
-                    put(unknown, length);
+                    write_symbol(unknown, length);
                 }
-                put(symbol, length);
+                write_symbol(symbol, length);
                 continue;
             }
             if let Some(table) = &self.bytes
@@ -267,7 +267,7 @@ impl Characters {
             {
                 // The reference writes a pending unknown token after the bytes.
                 for byte in bytes {
-                    put(table[usize::from(*byte)], 1);
+                    write_symbol(table[usize::from(*byte)], 1);
                 }
                 continue;
             }
@@ -275,14 +275,14 @@ impl Characters {
             pending = match pending {
                 Some(before) if self.fuse => Some(before + length),
                 Some(before) => {
-                    put(unknown, before);
+                    write_symbol(unknown, before);
                     Some(length)
                 }
                 None => Some(length),
             };
         }
         if let Some((unknown, length)) = self.unknown.zip(pending) {
-            put(unknown, length);
+            write_symbol(unknown, length);
         }
     }
 
@@ -324,13 +324,13 @@ fn sides(
     let spelled = |token: u32, side| affixes.spell(vocabulary, vocabulary.token(token), side);
     let mut sides: Vec<Option<Side>> = vec![None; vocabulary.len()];
     for side in all {
-        let made = Merges::new(vocabulary.len(), merges, |token, out| {
+        let side_merges = Merges::new(vocabulary.len(), merges, |token, out| {
             let indices = spelled(token, side);
             out.extend(indices.iter().flatten());
             indices.is_some()
         });
         for (token, found) in (0..).zip(&mut sides) {
-            if !made.is_reachable(token) {
+            if !side_merges.is_reachable(token) {
                 continue;
             }
             match found {

@@ -108,16 +108,16 @@ impl PreTokenized {
                 Stage::Metaspace { replacement, prefix, split } => {
                     let mut buffer = [0; 4];
                     let written = replacement.encode_utf8(&mut buffer).as_bytes();
-                    let begins = piece.starts_with(b" ") || piece.starts_with(written);
+                    let has_prefix = piece.starts_with(b" ") || piece.starts_with(written);
                     let first = *prefix == Prefix::First && !self.rewritten && range.start == 0;
-                    if !begins && (*prefix == Prefix::Unspaced || first) {
-                        writer.put(written, range.start, character(piece));
+                    if !has_prefix && (*prefix == Prefix::Unspaced || first) {
+                        writer.append(written, range.start, character(piece));
                     }
                     writer.metaspace(piece, range.start, written, *split);
                 }
                 Stage::PrefixSpace => {
                     if !piece.starts_with(b" ") {
-                        writer.put(b" ", range.start, character(piece));
+                        writer.append(b" ", range.start, character(piece));
                     }
                     writer.keep(piece, range.start);
                 }
@@ -165,7 +165,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Appends a text whose source is the `length` bytes at `at`.
-    fn put(&mut self, text: &[u8], at: usize, length: usize) {
+    fn append(&mut self, text: &[u8], at: usize, length: usize) {
         self.out.text.extend_from_slice(text);
         if self.tells {
             let source = self.origin.of(at, at + length);
@@ -182,7 +182,7 @@ impl Writer<'_> {
         let mut done = 0;
         while done < text.len() {
             let length = character(&text[done..]);
-            self.put(&text[done..done + length], at + done, length);
+            self.append(&text[done..done + length], at + done, length);
             done += length;
         }
     }
@@ -204,7 +204,7 @@ impl Writer<'_> {
             if split {
                 self.close();
             }
-            self.put(written, at + next, length);
+            self.append(written, at + next, length);
             done = next + length;
             from = done;
         }
@@ -224,7 +224,7 @@ impl Writer<'_> {
         while done < piece.len() {
             let length = character(&piece[done..]);
             for byte in &piece[done..done + length] {
-                self.put(letters[usize::from(*byte)].as_bytes(), at + done, length);
+                self.append(letters[usize::from(*byte)].as_bytes(), at + done, length);
             }
             done += length;
         }

@@ -87,9 +87,9 @@ impl CutPlaces for WordEnds {
         // is the same word, however far it stands from the one before.
         let last = space & removed << 1 & !(white >> 1) & edges >> 1;
         let found = (space & kept << 1 | last) & edges;
-        let asked = edges & !found & !(kept & kept << 1 | space << 1);
+        let candidates = edges & !found & !(kept & kept << 1 | space << 1);
         found
-            | windows::ask(asked, text, |left, right| {
+            | windows::ask(candidates, text, |left, right| {
                 self.ascii[usize::from(left & 0x7F) * ASCII + usize::from(right & 0x7F)]
             })
     }
@@ -156,12 +156,12 @@ impl CutWords<'_> {
             return;
         }
         self.general.maker.encode(piece, false, memory, ids);
-        let made = &ids[start..];
+        let piece_ids = &ids[start..];
         if let Some(key) = short.filter(|_| found.is_none()) {
-            memory.short.insert(key, made);
+            memory.short.insert(key, piece_ids);
         }
-        if short.is_none() || made.len() > MOST {
-            memory.long.insert(piece, true, made);
+        if short.is_none() || piece_ids.len() > MOST {
+            memory.long.insert(piece, true, piece_ids);
         }
     }
 }

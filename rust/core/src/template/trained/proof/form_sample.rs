@@ -1,4 +1,4 @@
-//! [`MadeUp`]: the conversation with made-up words that stands for all of its [form](super::forms::TurnForms).
+//! [`FormSample`]: the conversation with made-up words that stands for all of its [form](super::forms::TurnForms).
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ pub(crate) enum TrainedPlace {
 
 /// A conversation with made-up words.
 #[derive(Clone, Debug)]
-pub(crate) struct MadeUp {
+pub(crate) struct FormSample {
     /// The key of the form, a hash, without the places of its messages.
     pub(crate) form: Vec<u8>,
     /// The contexts of its messages, once they are asked for; `None` if there are too many kinds of messages.
@@ -38,7 +38,7 @@ pub(crate) struct MadeUp {
     pub(crate) numbers: Vec<usize>,
 }
 
-impl MadeUp {
+impl FormSample {
     /// A conversation whose words stay, each message of which stands for itself in its place.
     pub(crate) fn of_itself(conversation: Conversation, places: Vec<TrainedPlace>) -> Self {
         let numbers = (0..places.len()).collect();
@@ -59,24 +59,24 @@ impl MadeUp {
 
 impl ChatTemplate {
     /// The conversation with made-up words for a conversation whose messages are prepared, in these places.
-    pub(crate) fn made_up(
+    pub(crate) fn form_sample(
         &self,
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
         place: impl Fn(usize) -> TrainedPlace,
-    ) -> MadeUp {
+    ) -> FormSample {
         let forms = self.forms();
-        let made = messages.iter().enumerate();
-        let made = made.map(|(at, message)| (Arc::new(forms.message(message)), place(at)));
-        let made: Vec<(Arc<Map>, TrainedPlace)> = made.collect();
-        let numbers = numbers_without_repeats(&made);
-        let places: Vec<TrainedPlace> = numbers.iter().map(|number| made[*number].1).collect();
+        let samples = messages.iter().enumerate();
+        let samples = samples.map(|(at, message)| (Arc::new(forms.message(message)), place(at)));
+        let samples: Vec<(Arc<Map>, TrainedPlace)> = samples.collect();
+        let numbers = numbers_without_repeats(&samples);
+        let places: Vec<TrainedPlace> = numbers.iter().map(|number| samples[*number].1).collect();
         let messages: Vec<Arc<Map>> =
-            numbers.iter().map(|number| Arc::clone(&made[*number].0)).collect();
+            numbers.iter().map(|number| Arc::clone(&samples[*number].0)).collect();
         let mut form = Vec::new();
         let listed = messages.iter().map(|message| Json::Map(Arc::clone(message)));
         write_json(&Json::List(Arc::new(listed.collect())), &mut form);
-        let tools = tools(conversation).map(made_up_tools);
+        let tools = tools(conversation).map(sample_tools);
         let mut around = vec![match &tools {
             None => b'-',
             Some(Json::List(tools)) if tools.is_empty() => b'0',
@@ -95,12 +95,12 @@ impl ChatTemplate {
             prompt: (prompt > 0).then_some(prompt),
             pictures: Vec::new(),
         };
-        MadeUp { form, contexts: OnceLock::new(), around, conversation, places, numbers }
+        FormSample { form, contexts: OnceLock::new(), around, conversation, places, numbers }
     }
 }
 
 /// One made-up tool in place of all; none in place of none.
-fn made_up_tools(tools: &Json) -> Json {
+fn sample_tools(tools: &Json) -> Json {
     let text = |text: &str| Json::String(text.into());
     let map = |entries: Vec<(&str, Json)>| {
         let entries = entries.into_iter().map(|(key, value)| (Arc::from(key), value));

@@ -1,4 +1,4 @@
 //! The counts of a run, and the facts of its report.
 
 pub(crate) mod input_facts;
-pub(crate) mod run_books;
+pub(crate) mod packed_counts;

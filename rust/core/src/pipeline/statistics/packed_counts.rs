@@ -1,4 +1,4 @@
-//! [`Books`]: the counts of a run, from documents to rows.
+//! [`PackedCounts`]: the counts of a run, from documents to rows.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use crate::document::Document;
 use crate::document::store::Store;
 use crate::error::{Origin, Result};
 use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound, lower_bound_of_pictures};
-use crate::pipeline::accounts::input_facts::InputFacts;
 use crate::pipeline::rows::cutter::{Cutter, DocumentFate};
+use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::ledger::{Ledger, PictureCount, Reason};
 use crate::report::timing::Work;
 use crate::report::{Histogram, Report, Tally};
@@ -21,7 +21,7 @@ use crate::util::control::Control;
 
 /// The counts of a run, job or split.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Books {
+pub(crate) struct PackedCounts {
     pub(crate) ledger: Ledger,
     /// Lengths of the documents with trained tokens.
     lengths: Histogram,
@@ -39,13 +39,13 @@ pub(crate) struct Books {
     pub(crate) work: Work,
 }
 
-impl Books {
+impl PackedCounts {
     /// True if no row was handed over.
     pub(in crate::pipeline) fn is_without_rows(&self) -> bool {
         self.rows == 0
     }
 
-    /// Adds the books of documents that were packed separately.
+    /// Adds the counts of documents that were packed separately.
     pub(crate) fn merge(&mut self, later: Self) {
         self.ledger.merge(later.ledger);
         self.lengths.merge(&later.lengths);
@@ -58,7 +58,7 @@ impl Books {
         self.work += later.work;
     }
 
-    /// Adds the books of documents that are already counted as read.
+    /// Adds the counts of documents that are already counted as read.
     pub(in crate::pipeline) fn merge_read(&mut self, later: Self) {
         let read = self.ledger.read;
         self.merge(later);
@@ -95,7 +95,7 @@ impl Books {
         self.ledger.read.tokens = kept.tokens + dropped.tokens + truncated.tokens;
     }
 
-    /// The report of the books.
+    /// The report of the counts.
     pub(crate) fn report(
         self,
         options: &Options,
@@ -108,7 +108,7 @@ impl Books {
         Ok(self.timeless(options, about).timed(seconds, options.work.threads.get(), &work))
     }
 
-    /// The report of the books without times, balanced or not.
+    /// The report of the counts without times, balanced or not.
     pub(in crate::pipeline) fn timeless(self, options: &Options, about: InputFacts) -> Report {
         let Self {
             ledger,
@@ -189,7 +189,7 @@ impl Books {
     pub(in crate::pipeline) fn leave_out(
         &mut self,
         planned: &PlannedRows,
-        apart: &[Piece],
+        separate: &[Piece],
         (store, elsewhere): (&Store, &HashSet<u32>),
         control: &Control,
     ) -> Result<()> {
@@ -198,9 +198,9 @@ impl Books {
             let origin = || store.origin(u64::from(piece.document));
             self.ledger.drop_part(*reason, u64::from(piece.length), origin);
         }
-        let apart: HashSet<u32> = apart.iter().map(|piece| piece.document).collect();
-        for (document, reason) in planned.gone(control)? {
-            if !apart.contains(&document) && !elsewhere.contains(&document) {
+        let separate: HashSet<u32> = separate.iter().map(|piece| piece.document).collect();
+        for (document, reason) in planned.unpacked_documents(control)? {
+            if !separate.contains(&document) && !elsewhere.contains(&document) {
                 self.lose(reason);
             }
         }
@@ -251,7 +251,7 @@ impl Books {
         for piece in gathered.pieces(range.start..repeated) {
             self.packed.add(plan.room(piece.tokens));
             self.filled += u64::from(piece.tokens);
-            self.packed_pictures.merge(piece.made.pictures.into());
+            self.packed_pictures.merge(piece.sizes.pictures.into());
             self.ledger.kept.tokens += u64::from(piece.length);
             if labels.is_none() {
                 self.trained_tokens += piece.document.labels(piece.start, piece.length);

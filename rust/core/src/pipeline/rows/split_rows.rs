@@ -1,4 +1,4 @@
-//! Documents set aside for validation: selects them, and makes the rows and books of both splits.
+//! The rows of a planned job: of all documents, or of each split where some are set aside for validation.
 
 use std::mem;
 use std::num::NonZeroU32;
@@ -6,12 +6,12 @@ use std::num::NonZeroU32;
 use crate::config::{Split, Validation};
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan};
-use crate::pipeline::accounts::run_books::Books;
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::source_share_draw::ShareDraw;
 use crate::pipeline::rows::validation_draw::ValidationDraw;
+use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::sink::Sink;
 use crate::source::FoundFiles;
 use crate::util::control::Control;
@@ -76,29 +76,29 @@ impl Packing<'_> {
 }
 
 /// Packs all gathered documents into `sink`, except the rows that it already has. Returns the counts.
-pub(in crate::pipeline) fn pack_into(
+pub(in crate::pipeline) fn write_splits(
     mut packing: Packing<'_>,
     sink: &mut dyn Sink,
     control: &Control,
 ) -> Result<RunCounts> {
-    let done = done(sink);
+    let done = finished_rows(sink);
     let shares = packing.draw_shares(control)?;
     if let Some(draw) = packing.draw.take() {
         let counted = pack_splits(packing, &draw, (sink, done), control)?;
         return Ok(RunCounts { shares, ..counted });
     }
     let options = packing.options;
-    let apart = packing.pack(done, control, sink)?;
+    let separate = packing.pack(done, control, sink)?;
     Ok(RunCounts {
-        whole: packing.books.close(options),
-        shared: vec![apart],
+        whole: packing.packed_counts.close(options),
+        shared: vec![separate],
         shares,
         ..RunCounts::default()
     })
 }
 
 /// The number of rows that a stopped run has left in the sink.
-pub(in crate::pipeline) fn done(sink: &dyn Sink) -> usize {
+pub(in crate::pipeline) fn finished_rows(sink: &dyn Sink) -> usize {
     usize::try_from(sink.rows()).expect("rows of a plan, which is in memory")
 }
 
@@ -111,19 +111,20 @@ fn pack_splits(
 ) -> Result<RunCounts> {
     let options = packing.options;
     let planned = plan_splits(&mut packing, draw, control)?;
-    let mut counted = RunCounts { whole: mem::take(&mut packing.books), ..RunCounts::default() };
-    counted.splits = planned.iter().map(|planned| planned.books.clone()).collect();
+    let mut counted =
+        RunCounts { whole: mem::take(&mut packing.packed_counts), ..RunCounts::default() };
+    counted.splits = planned.iter().map(|planned| planned.packed_counts.clone()).collect();
     if !packing.is_group {
         counted.check_split(packing.validation)?;
     }
     counted.check_max_lost(options.work.max_lost)?;
     counted.splits.clear();
-    for PlannedSplit { split, plan, mut books, apart } in planned {
+    for PlannedSplit { split, plan, mut packed_counts, separate } in planned {
         sink.begin_split(split)?;
-        packing.write(&plan, &mut books, done, control, sink)?;
+        packing.write(&plan, &mut packed_counts, done, control, sink)?;
         done = done.saturating_sub(plan.rows());
-        counted.splits.push(books.close(options));
-        counted.shared.push(packing.shared(&plan, &apart, control)?);
+        counted.splits.push(packed_counts.close(options));
+        counted.shared.push(packing.shared(&plan, &separate, control)?);
     }
     Ok(counted)
 }
@@ -132,9 +133,9 @@ fn pack_splits(
 struct PlannedSplit {
     split: Split,
     plan: Plan,
-    books: Books,
+    packed_counts: PackedCounts,
     /// The pieces that are to share rows with those of other groups.
-    apart: Vec<Piece>,
+    separate: Vec<Piece>,
 }
 
 /// The plan of each split, and the fates of its documents.
@@ -144,21 +145,21 @@ fn plan_splits(
     control: &Control,
 ) -> Result<Vec<PlannedSplit>> {
     let aside = draw.set_aside();
-    let (mut train, mut validation) = (Books::default(), Books::default());
+    let (mut train, mut validation) = (PackedCounts::default(), PackedCounts::default());
     for (number, fate) in draw.fates.iter().enumerate() {
         if number.is_multiple_of(TICK) {
             control.tick()?;
         }
-        let books = if aside[number] { &mut validation } else { &mut train };
-        books.read(fate, || packing.store.origin(number as u64));
+        let packed_counts = if aside[number] { &mut validation } else { &mut train };
+        packed_counts.read(fate, || packing.store.origin(number as u64));
     }
     let pieces: Pieces = mem::take(&mut packing.pieces).iter().flat_map(Pieces::iter).collect();
     let (held, trained): (Pieces, Pieces) =
         pieces.iter().partition(|piece| aside[piece.document as usize]);
     let parts = [(Split::Train, train, trained), (Split::Validation, validation, held)];
-    let planned = parts.into_iter().map(|(split, mut books, pieces)| {
-        let (plan, apart) = packing.plan(pieces, &mut books, control)?;
-        Ok(PlannedSplit { split, plan, books, apart })
+    let planned = parts.into_iter().map(|(split, mut packed_counts, pieces)| {
+        let (plan, separate) = packing.plan(pieces, &mut packed_counts, control)?;
+        Ok(PlannedSplit { split, plan, packed_counts, separate })
     });
     planned.collect()
 }

@@ -44,8 +44,8 @@ impl InputFacts {
                 first.display()
             ));
         }
-        let untold = found.files.iter().filter(|file| !file.is_told()).count();
-        if let Some(first) = found.files.iter().find(|file| !file.is_told()) {
+        let untold = found.files.iter().filter(|file| !file.is_identified()).count();
+        if let Some(first) = found.files.iter().find(|file| !file.is_identified()) {
             warnings.push(format!(
                 "of {untold} files nobody knows whether they are the same later, since their storage tells neither an \
                  etag nor a time: a job on them is not resumed, and a change while they are read is seen by their size \

@@ -27,7 +27,7 @@ pub struct Encoders {
 
 /// The ids of many texts, end to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
+pub struct EncodedTexts {
     /// The ids of all texts.
     pub ids: Vec<u32>,
     /// The start of each text's ids, and the end of the last.
@@ -51,21 +51,21 @@ pub struct BatchOptions {
 
 /// The result of one share of the texts.
 #[derive(Default)]
-struct EncodedTexts {
+struct EncodedShare {
     ids: Vec<u32>,
     lengths: Vec<usize>,
     characters: Vec<Range<usize>>,
 }
 
-impl EncodedTexts {
-    fn into_batch(self) -> Batch {
+impl EncodedShare {
+    fn into_encoded(self) -> EncodedTexts {
         let mut end = 0;
         let ends = self.lengths.iter().map(|length| {
             end += length;
             i64::try_from(end).unwrap_or(i64::MAX)
         });
         let offsets = std::iter::once(0).chain(ends).collect();
-        Batch { ids: self.ids, offsets, characters: self.characters }
+        EncodedTexts { ids: self.ids, offsets, characters: self.characters }
     }
 }
 
@@ -113,7 +113,7 @@ impl Encoders {
         texts: &[T],
         options: BatchOptions,
         control: &Control,
-    ) -> Result<Batch> {
+    ) -> Result<EncodedTexts> {
         let held = || BorrowedEncoder { encoders: self, control, encoder: None };
         // A thread without a share would be started for nothing.
         let bytes: usize = texts.iter().map(|text| text.as_ref().len() + 1).sum();
@@ -121,10 +121,10 @@ impl Encoders {
         let threads = options.threads.min(shares);
         if threads == NonZeroUsize::MIN {
             let share = self.share(texts, 0..texts.len(), options, control, held().encoder())?;
-            return Ok(share.into_batch());
+            return Ok(share.into_encoded());
         }
         let ids = Encoding::with_room(room_for(bytes)).ids;
-        let mut whole = EncodedTexts { ids, ..EncodedTexts::default() };
+        let mut whole = EncodedShare { ids, ..EncodedShare::default() };
         let mut next = 0;
         let shares = || {
             let start = next;
@@ -145,7 +145,7 @@ impl Encoders {
             whole.characters.extend(share.characters);
             Ok(())
         })?;
-        Ok(whole.into_batch())
+        Ok(whole.into_encoded())
     }
 
     fn share<T: AsRef<str>>(
@@ -155,7 +155,7 @@ impl Encoders {
         options: BatchOptions,
         control: &Control,
         encoder: &mut Encoder,
-    ) -> Result<EncodedTexts> {
+    ) -> Result<EncodedShare> {
         let bytes = texts[share.clone()].iter().map(|text| text.as_ref().len()).sum();
         let mut encoding = Encoding::with_room(room_for(bytes));
         let mut characters = Vec::new();
@@ -188,7 +188,7 @@ impl Encoders {
             }
             lengths.push(encoding.ids.len() - before);
         }
-        Ok(EncodedTexts { ids: encoding.ids, lengths, characters })
+        Ok(EncodedShare { ids: encoding.ids, lengths, characters })
     }
 }
 
@@ -243,8 +243,11 @@ mod tests {
             let batch = encoders.encode(&texts, options, &Control::default()).expect("no limits");
             assert_eq!(batch.ids, vec![2; times]);
             assert_eq!(batch.offsets.len(), times + 1);
-            let made = encoders.idle.lock().expect("nobody panicked").len();
-            assert!((1..=most).contains(&made), "{made} encoders for {times} texts");
+            let encoder_count = encoders.idle.lock().expect("nobody panicked").len();
+            assert!(
+                (1..=most).contains(&encoder_count),
+                "{encoder_count} encoders for {times} texts"
+            );
         }
     }
 
