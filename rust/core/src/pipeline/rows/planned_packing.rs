@@ -73,7 +73,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Stores the documents of a block. Returns their numbers.
-    pub(crate) fn take(&mut self, outcome: Outcome) -> Range<u64> {
+    pub(crate) fn store_documents(&mut self, outcome: Outcome) -> Range<u64> {
         self.packed_counts.work += outcome.work;
         self.packed_counts.ledger.merge(outcome.ledger);
         self.store.push(outcome.documents, outcome.place)
@@ -103,7 +103,7 @@ impl<'a> Packing<'a> {
         }
         objective.found_classes().map_or(Ok(()), |classes| classes.see(&outcome.documents))?;
         self.packed_counts.work.stages += clock.stop_after(Stage::Plan);
-        self.take(outcome);
+        self.store_documents(outcome);
         Ok(())
     }
 

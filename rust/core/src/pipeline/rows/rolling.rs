@@ -81,7 +81,7 @@ impl<'a> Rolling<'a> {
             self.rows.push(0, &mut self.pieces);
         }
         packed_counts.work.stages += clock.stop_after(Stage::Plan);
-        self.packing.take(outcome);
+        self.packing.store_documents(outcome);
         while let Some(range) = self.batches.next_full(self.rows.rows(0)) {
             self.full.push(range);
         }

@@ -165,7 +165,7 @@ pub(crate) struct WorkFiles<'a> {
 
 impl WorkFiles<'_> {
     /// Renames a file to `name` in the work folder, over one of this job if there is one.
-    pub(crate) fn take(&self, from: &Path, name: &str) -> Result<()> {
+    pub(crate) fn rename_into(&self, from: &Path, name: &str) -> Result<()> {
         let to = self.work.join(name);
         match prove(self, &to) {
             Some(proof) => replace_file(from, &proof),

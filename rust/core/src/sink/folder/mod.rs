@@ -286,7 +286,7 @@ impl Folder {
         self.list.sync()?;
         let new = self.work().join(MANIFEST_NEW);
         manifest.write(&new)?;
-        self.files_of_work().take(&new, MANIFEST)?;
+        self.files_of_work().rename_into(&new, MANIFEST)?;
         // The record of the job must be on the disk before files are placed: it says whose they are.
         sync(self.work())?;
 
@@ -402,7 +402,7 @@ impl Sink for Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A failure has nobody to be reported to, and the next run removes the files that stay.
+        // A failure has nobody to be reported to. The unfinished shard is removed, by the next run if it stays.
         self.shard = None;
         self.threads.end();
         self.placed.take_back();

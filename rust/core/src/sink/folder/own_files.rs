@@ -142,7 +142,7 @@ impl OwnFiles {
         if self.files.get(name) != Stamp::at(&path).as_ref() {
             return Err(changed(path));
         }
-        work.take(&path, to)?;
+        work.rename_into(&path, to)?;
         if name.contains('/') {
             remove_folder_of(&path);
         }

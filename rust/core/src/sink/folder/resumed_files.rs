@@ -31,7 +31,7 @@ impl Folder {
         self.lock().clear(job, |name| name == STARTED)?;
         let new = self.work().join(STARTED_NEW);
         Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).write(&new)?;
-        self.files_of_work().take(&new, STARTED)?;
+        self.files_of_work().rename_into(&new, STARTED)?;
         sync(self.work())
     }
 
@@ -72,7 +72,7 @@ impl Folder {
         if blocks.symlink_metadata().is_ok()
             && regular::copy_shared(&blocks, &new).map_err(Error::io(blocks))?
         {
-            self.files_of_work().take(&new, BLOCKS)?;
+            self.files_of_work().rename_into(&new, BLOCKS)?;
         }
         let Self { list, lock, files, job, .. } = self;
         let work = lock.as_ref().expect("it is held").files(job);

@@ -76,7 +76,7 @@ impl FinishedList {
             Ok(list)
         });
         let begun = begun.map_err(Error::io(&*self.path))?;
-        work.take(&new, SHARDS)?;
+        work.rename_into(&new, SHARDS)?;
         self.file = Some(begun);
         self.last = last;
         Ok(())
