@@ -4,8 +4,8 @@ use std::io::{Read, Seek};
 
 use crate::{
     Fault, Size,
+    orientation::PictureMetadata,
     reader::{HeaderReader, LONGEST_FIELD},
-    turn::PictureMetadata,
 };
 
 const START_OF_SCAN: u8 = 0xDA;

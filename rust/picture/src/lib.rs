@@ -26,11 +26,11 @@ mod directory;
 mod fault;
 mod gif;
 mod jpeg;
+mod orientation;
 mod png;
 mod reader;
 mod size;
 mod tiff;
-mod turn;
 mod webp;
 
 use std::io::{Read, Seek};

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Seek};
 
 use flate2::{Crc, read::ZlibDecoder};
 
-use crate::{Fault, Size, reader::HeaderReader, turn::PictureMetadata};
+use crate::{Fault, Size, orientation::PictureMetadata, reader::HeaderReader};
 
 /// The most bytes of a compressed text, as Pillow has it (`PngImagePlugin.MAX_TEXT_CHUNK`).
 const LONGEST_TEXT: u64 = 1 << 20;

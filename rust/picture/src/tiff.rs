@@ -5,8 +5,8 @@ use std::io::{Read, Seek};
 use crate::{
     Fault, Size,
     directory::{Directory, TagValue},
+    orientation::is_turned,
     reader::HeaderReader,
-    turn::is_turned,
 };
 
 /// Reads the size in the first directory.

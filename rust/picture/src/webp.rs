@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek};
 
-use crate::{Fault, Size, reader::HeaderReader, turn::PictureMetadata};
+use crate::{Fault, Size, orientation::PictureMetadata, reader::HeaderReader};
 
 const EXIF_FLAG: u8 = 8;
 const XMP_FLAG: u8 = 4;

@@ -11,9 +11,9 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use fastpack_tokenize::loading::regular;
 
-use super::object::Object;
-use super::ranged::{Ranged, RangedReader};
-use super::reader::{Access, ObjectReader};
+use super::fetching::in_order::{Access, ObjectReader};
+use super::fetching::object::Object;
+use super::fetching::table_parts::{Ranged, RangedReader};
 use super::stat::Stat;
 use crate::util::disk::local::LocalFile;
 use crate::util::disk::retry::retry;

@@ -16,9 +16,9 @@ use proptest::prelude::*;
 
 use super::buckets::listing;
 use super::cancelled_or_changed::Stopped;
+use super::fetching::object::{Object, ObjectBackend, SharedParts};
 use super::http::retrying_client::RetryingClient;
 use super::location::{Location, RangeFile};
-use super::object::{Object, ObjectBackend, SharedParts};
 use super::tasks::Tasks;
 
 /// An object of `size` bytes, its bytes and its store.

@@ -52,9 +52,9 @@ use lane::rounds::{Rounds, floor_of};
 use lane::source_mix::PoolChoice;
 use lane::walk::{Walk, WalkFiles};
 use run_context::{End, RunContext};
-use state::carried::MOST_LENGTHS;
+use state::report_parts::MOST_LENGTHS;
 use state::lane_state::{LaneState, PoolState, ReadHashes};
-use state::numbered::StateFiles;
+use state::state_files::StateFiles;
 
 pub use counts::RowCounts;
 pub use lane::rounds::Supplies;

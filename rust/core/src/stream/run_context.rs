@@ -17,7 +17,7 @@ use super::lane::rounds::Supplies;
 use super::lane::source_mix::PoolChoice;
 use super::options::{OnEnd, RankRows, StreamOptions};
 use super::state::State;
-use super::state::identity;
+use super::state::run_identity;
 
 /// A function of a number that returns the greatest that a rank gave.
 pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;
@@ -73,10 +73,10 @@ impl<'a> RunContext<'a> {
             );
             return Err(Error::option("strategy", reason));
         };
-        let identity = Arc::new(identity::of_run(job, found, options, control)?);
+        let identity = Arc::new(run_identity::of_run(job, found, options, control)?);
         if let Some(state) = &from {
             let known = if state.is_beginning() {
-                Arc::new(identity::of_options(&job.options, options))
+                Arc::new(run_identity::of_options(&job.options, options))
             } else {
                 Arc::clone(&identity)
             };

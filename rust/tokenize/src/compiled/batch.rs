@@ -7,76 +7,16 @@ use std::ops::Range;
 
 use super::cache_misses;
 use super::memory::{BATCH, Gap, NOWHERE, QueuedPiece, ThreadMemory};
-use super::spans::Watch;
+use super::piece_encoder::{Pieces, QueuedRun};
+use super::spans::{Origin, Watch, position};
 use crate::pieces::{LONGEST, MOST, PieceCache, PieceKey};
 use crate::split::Cursor;
-
-/// The bytes of a stretch, and their source ranges.
-#[derive(Clone, Copy)]
-pub(crate) struct Origin<'a> {
-    /// The source range of each byte, or `None` if the text is its own source.
-    pub(crate) sources: Option<&'a [Range<usize>]>,
-}
-
-impl Origin<'_> {
-    /// The source range of `start..end`, which is not empty.
-    pub(super) fn of(self, start: usize, end: usize) -> Range<usize> {
-        match self.sources {
-            None => start..end,
-            Some(sources) => sources[start].start..sources[end - 1].end,
-        }
-    }
-}
 
 /// The buffers that a model appends to.
 pub(super) struct Output<'a> {
     pub(super) ids: &'a mut Vec<u32>,
     pub(super) watch: &'a mut Watch,
     pub(super) origin: Origin<'a>,
-}
-
-/// A model that encodes a stretch piece by piece.
-pub(super) trait Pieces {
-    /// Writes the ends of the next pieces, and returns how many.
-    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize;
-
-    /// The end of the first part of a long piece; the part is encoded on its own. `whole` is true if no part
-    /// has been cut off yet.
-    fn cut(&self, piece: &[u8], _whole: bool) -> usize {
-        piece.len()
-    }
-
-    /// True if a part of a piece can have other ids than a piece of the same text.
-    fn tells_parts(&self) -> bool {
-        false
-    }
-
-    /// True if the caches hold a piece of so many bytes, if it is too long for a key.
-    fn keeps(&self, _length: usize) -> bool {
-        true
-    }
-
-    /// Announces that [`Self::learn`] may be called for a piece.
-    fn expect(&self, _: PieceKey) {}
-
-    /// Puts the ids of all absent pieces into the gaps and into the cache, if that is faster than one at a
-    /// time.
-    fn learn(&self, _: &[u8], _: &mut [Gap], _: &mut ThreadMemory) {}
-
-    /// Appends the ids of a piece, or of a part of one, that no cache has.
-    fn miss(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>);
-
-    /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`; the first token is at
-    /// `position`.
-    fn watch(
-        &self,
-        text: &[u8],
-        begin: usize,
-        position: usize,
-        ids: &[u32],
-        origin: Origin<'_>,
-        watch: &mut Watch,
-    );
 }
 
 /// Appends the ids of `text[start..]`, a stretch that is cut on its own.
@@ -197,33 +137,6 @@ fn long(
         at = end;
     }
     begin
-}
-
-/// A position as it is stored; texts are always shorter than 4 GiB.
-#[inline]
-pub(super) fn position(at: usize) -> u32 {
-    u32::try_from(at).expect("a text is shorter than 4 GiB")
-}
-
-/// The queued pieces of a text; each begins at the end of the piece before it.
-pub(super) struct QueuedRun<'a> {
-    pub(super) text: &'a [u8],
-    /// The start of the first piece.
-    begin: usize,
-    pub(super) pieces: &'a [QueuedPiece],
-}
-
-impl QueuedRun<'_> {
-    /// The byte range of a piece.
-    pub(super) fn range(&self, index: usize) -> Range<usize> {
-        let before = index.checked_sub(1).map(|before| self.pieces[before].end as usize);
-        before.unwrap_or(self.begin)..self.pieces[index].end as usize
-    }
-
-    /// The index of the first piece, from `index` on, that ends after `byte`.
-    fn behind(&self, index: usize, byte: usize) -> usize {
-        index + self.pieces[index..].partition_point(|piece| piece.end as usize <= byte)
-    }
 }
 
 /// The second pass: appends the ids of all queued pieces from `begin` on.

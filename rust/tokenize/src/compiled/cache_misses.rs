@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use super::batch::{Pieces, QueuedRun};
 use super::memory::{Absent, Gap, NOWHERE, QueuedPiece, STEP, ThreadMemory};
+use super::piece_encoder::{Pieces, QueuedRun};
 use crate::pieces::MOST;
 
 /// Finds or makes the ids of the missing pieces.

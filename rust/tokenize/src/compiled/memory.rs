@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::engines::general::PreTokenized;
-use super::normalizers::normalize::Normalized;
+use super::normalizers::normalized::Normalized;
 use crate::cancel_flag::CancelFlag;
 use crate::error::Error;
 use crate::models::merge::{InterleavedWords, Symbol, Windows};

@@ -1,13 +1,13 @@
 //! Builds a compiled model from the `model` of a `tokenizer.json`, or names the part that is not supported.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use super::engines::bert_word_piece::WordPieceEngine;
 use super::engines::byte_level::{ByteLevel, Unknown};
 use super::engines::general::{Affixes, Characters, Fallback, Maker, WordLevel};
+use super::engines::metaspace::{META_CHARACTER, Prefix};
 use super::engines::sentence;
-use super::engines::sentence::{META_CHARACTER, Missing, Prefix, Sentence};
+use super::engines::sentence::{Missing, Sentence};
 use super::engines::unigram;
 use super::engines::unigram::Unigram;
 use super::engines::word_piece;
@@ -20,42 +20,13 @@ use crate::models::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::models::viterbi::Viterbi;
 use crate::pieces::{Name, Vocabulary};
 use crate::split::Splitter;
+use crate::unicode::byte_letters::byte_alphabet;
 
 /// Bytes of the longest token of a compiled model: every token is encoded while the model is loaded.
 const LONGEST_TOKEN: usize = 1 << 16;
 
 /// The largest ratio of an id to the number of tokens: some tables have an entry for every id.
 const SPARSEST: usize = 16;
-
-/// The byte that each character of the byte-level alphabet stands for.
-fn byte_alphabet() -> [Option<u8>; 512] {
-    let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..);
-    let mut alphabet = [None; 512];
-    let mut next = 256;
-    for byte in 0..=255_u8 {
-        if printable(byte) {
-            alphabet[usize::from(byte)] = Some(byte);
-        } else {
-            alphabet[next] = Some(byte);
-            next += 1;
-        }
-    }
-    alphabet
-}
-
-/// The character of the byte-level alphabet for each byte.
-pub(crate) fn byte_letters() -> &'static [String; 256] {
-    static LETTERS: LazyLock<[String; 256]> = LazyLock::new(|| {
-        let mut letters = [const { String::new() }; 256];
-        for (code, byte) in (0..).zip(byte_alphabet()) {
-            if let Some((byte, letter)) = byte.zip(char::from_u32(code)) {
-                letters[usize::from(byte)] = letter.to_string();
-            }
-        }
-        letters
-    });
-    &LETTERS
-}
 
 /// The vocabulary and merges of a BPE model, in the spelling of its pieces.
 struct Spelled {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::engines::general::General;
-use super::engines::sentence::{META_CHARACTER, Prefix};
+use super::engines::metaspace::{META_CHARACTER, Prefix};
 use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel};
-use super::normalizers::bert::Bert;
+use super::normalizers::bert::{Bert, bert};
 use super::normalizers::chain::Chain;
 use super::normalizers::compose::Composer;
 use super::normalizers::normalize::Normalizer;
@@ -146,22 +146,6 @@ fn only<'a>(component: &'a Value, steps: &str) -> Option<&'a Value> {
         [step] => only(step, steps),
         _ => None,
     }
-}
-
-/// BERT's normalizer, if it has its five fields and no other.
-pub(super) fn bert(normalizer: &Value) -> Option<Bert> {
-    let fields = normalizer.as_object()?;
-    let flag = |name: &str| fields.get(name)?.as_bool();
-    if fields.len() != 5 || fields.get("type")? != "BertNormalizer" {
-        return None;
-    }
-    let lowercase = flag("lowercase")?;
-    let strip = match fields.get("strip_accents")? {
-        Value::Null => lowercase,
-        strip => strip.as_bool()?,
-    };
-    let (clean, ideographs) = (flag("clean_text")?, flag("handle_chinese_chars")?);
-    Some(Bert { clean, ideographs, strip, lowercase })
 }
 
 /// A component and its type, for an error.

@@ -2,6 +2,29 @@
 
 use std::ops::Range;
 
+/// A position as it is stored; texts are always shorter than 4 GiB.
+#[inline]
+pub(super) fn position(at: usize) -> u32 {
+    u32::try_from(at).expect("a text is shorter than 4 GiB")
+}
+
+/// The bytes of a stretch, and their source ranges.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    /// The source range of each byte, or `None` if the text is its own source.
+    pub(crate) sources: Option<&'a [Range<usize>]>,
+}
+
+impl Origin<'_> {
+    /// The source range of `start..end`, which is not empty.
+    pub(super) fn of(self, start: usize, end: usize) -> Range<usize> {
+        match self.sources {
+            None => start..end,
+            Some(sources) => sources[start].start..sources[end - 1].end,
+        }
+    }
+}
+
 /// A token's position in the ids, and its byte range in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {

@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 
 use crate::error::Result;
+use crate::hugging_face::{self, Reference};
 use crate::loading::load;
-use crate::reference::{self, Reference};
 
 /// A `tokenizer.json` without tokens and merges: the components, and the options of the model.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ impl Outline {
             whole["model"][part] = file["model"][part].take();
         }
         load::check(&mut whole)?;
-        let engine = reference::build(&whole)?;
-        reference::check_added_tokens(&whole, &engine)?;
+        let engine = hugging_face::build(&whole)?;
+        hugging_face::check_added_tokens(&whole, &engine)?;
         Ok(Reference::new(&whole["model"], engine))
     }
 }

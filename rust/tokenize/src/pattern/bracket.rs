@@ -1,7 +1,7 @@
 //! Parses sets of characters in a pattern: classes in brackets, escapes and properties.
 
 use super::class::{CodePoints, probed, tabled};
-use super::parse::{DEEPEST, Parsed, Parser};
+use super::parser::{DEEPEST, Parsed, Parser};
 
 impl Parser<'_> {
     /// Parses an escape that stands for characters, after its backslash.

@@ -8,6 +8,7 @@ mod class;
 mod follow;
 mod instructions;
 mod parse;
+mod parser;
 mod tails;
 mod tree;
 

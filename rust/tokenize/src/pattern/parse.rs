@@ -7,10 +7,8 @@
 
 use super::bracket::{Escaped, folded};
 use super::class::{CodePoints, probed};
+use super::parser::{DEEPEST, Parsed, Parser};
 use super::tree::{Edge, Node, Times};
-
-/// The deepest nesting of groups.
-pub(super) const DEEPEST: usize = 64;
 
 /// The largest number in a quantifier: each repetition is a copy.
 const MOST_TIMES: u32 = 1000;
@@ -18,19 +16,6 @@ const MOST_TIMES: u32 = 1000;
 /// Pairs of letters that match one other character if case is ignored, as `ß` matches `ss`; such pairs are
 /// refused.
 const FOLDED_PAIRS: [&str; 5] = ["ss", "st", "ff", "fi", "fl"];
-
-/// A parser of a pattern.
-pub(super) struct Parser<'a> {
-    text: &'a str,
-    pub(super) at: usize,
-    pub(super) depth: usize,
-    /// True if case is ignored at this position.
-    insensitive: bool,
-    /// The letter just before this position, if its case is ignored.
-    folded: Option<char>,
-}
-
-pub(super) type Parsed<T> = Result<T, String>;
 
 /// Parses a pattern to its tree.
 pub(super) fn parse(text: &str) -> Parsed<Node> {

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::folder::Folder;
 use super::model_types::MODEL_TYPES;
-use super::names;
-use super::{BACKEND, unsupported};
+use super::names::{self, BACKEND, unsupported};
 use crate::error::Result;
 
 /// The contents of a folder that decide its class.

@@ -9,8 +9,8 @@ use super::folder::Folder;
 use super::settings::{NAMED, Settings};
 use super::token::{AddedToken, Token};
 use crate::error::{Error, Result};
+use crate::hugging_face::guard;
 use crate::loading::load::{FILE, malformed};
-use crate::reference::guard;
 
 /// The vocabulary size up to which a tokenizer never has Mistral's wrong pattern.
 const MISTRAL_REGEX_VOCAB: usize = 100_000;

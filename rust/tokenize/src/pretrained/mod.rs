@@ -27,10 +27,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::hugging_face;
 use crate::loading::load;
 use crate::models::scores;
-use crate::reference;
 use crate::tokenizer::Tokenizer;
 use auto::Evidence;
 use backend::Backend;
@@ -38,20 +38,10 @@ pub use built::{Built, BuiltBy};
 use classes::Recipe;
 use conversion::Converted;
 use folder::Folder;
+use names::{BACKEND, unsupported};
 use settings::Settings;
+pub use templates::NamedTemplate;
 use vocabulary::Vocabulary;
-
-/// The class that wraps `tokenizer.json` as it is.
-const BACKEND: &str = "TokenizersBackend";
-
-/// A chat template of a model folder, with its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedTemplate {
-    /// `default`, or the name under which the folder lists it.
-    pub name: String,
-    /// The Jinja text.
-    pub source: String,
-}
 
 /// A tokenizer, with the special tokens and chat templates of its model folder.
 #[derive(Clone, Debug)]
@@ -77,7 +67,7 @@ const OF_CALLS: [&str; 4] =
     ["model_input_names", "model_max_length", "padding_side", "truncation_side"];
 
 impl Pretrained {
-    /// Reads a model folder as `AutoTokenizer.from_pretrained` does. Fails with [`Error::ForeignClass`] if only
+    /// Reads a model folder as `AutoTokenizer.from_pretrained` does. Fails with [`Error::ForeignClass`](crate::error::Error::ForeignClass) if only
     /// transformers knows the rules of its class; [`Self::from_built`] then takes what it builds.
     pub fn from_dir(dir: &Path) -> Result<Self> {
         Self::from_named_dir(dir, dir)
@@ -248,8 +238,8 @@ impl FolderFiles<'_> {
 
 /// The engine of a checked `tokenizer.json`.
 fn checked_engine(tokenizer: &Value) -> Result<tokenizers::Tokenizer> {
-    let engine = reference::build(tokenizer)?;
-    reference::check_added_tokens(tokenizer, &engine)?;
+    let engine = hugging_face::build(tokenizer)?;
+    hugging_face::check_added_tokens(tokenizer, &engine)?;
     Ok(engine)
 }
 
@@ -265,12 +255,4 @@ fn check_versions(config: &Map<String, Value>) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// An error that refuses a class and says the remedy.
-fn unsupported(class: &str, reason: &str) -> Error {
-    Error::UnsupportedClass {
-        class: class.to_owned(),
-        reason: format!("{reason}; pass the bare tokenizer.json, or a live tokenizer"),
-    }
 }

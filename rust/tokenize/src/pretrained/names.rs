@@ -4,6 +4,11 @@
 //! They were read from `models/auto/tokenization_auto.py` with every optional package but `mistral-common`
 //! installed. The differential test against `transformers` notices when a release changes them.
 
+use crate::error::Error;
+
+/// The class that wraps `tokenizer.json` as it is.
+pub(super) const BACKEND: &str = "TokenizersBackend";
+
 /// Classes that `transformers` resolves by their name, without `Fast`; every other name means
 /// `TokenizersBackend`.
 pub(super) const CLASSES: &[&str] = &[
@@ -228,3 +233,11 @@ pub(super) const BACKEND_REPOSITORIES: &[&str] = &[
     "salesforce/instructblip-flan-t5-*",
     "stepfun-ai/step-3.7-*",
 ];
+
+/// An error that refuses a class and says the remedy.
+pub(super) fn unsupported(class: &str, reason: &str) -> Error {
+    Error::UnsupportedClass {
+        class: class.to_owned(),
+        reason: format!("{reason}; pass the bare tokenizer.json, or a live tokenizer"),
+    }
+}

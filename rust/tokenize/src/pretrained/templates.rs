@@ -2,9 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::NamedTemplate;
 use super::folder::Folder;
 use crate::error::Result;
+
+/// A chat template of a model folder, with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedTemplate {
+    /// `default`, or the name under which the folder lists it.
+    pub name: String,
+    /// The Jinja text.
+    pub source: String,
+}
 
 /// Reads the chat templates. Template files replace all templates of `tokenizer_config.json`.
 pub(super) fn read(folder: &Folder<'_>, config: &Map<String, Value>) -> Result<Vec<NamedTemplate>> {

@@ -1,8 +1,8 @@
 //! The pattern of cl100k, Llama 3 and Qwen:
 //! `(?i:'s|…)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`.
 
-use super::Scan;
 use super::contraction::Contraction;
+use super::cursor::Scan;
 use super::text::{LETTER, MARK, NEWLINE, NUMBER, SPACE, Stretch};
 use super::window::{Rules, Shape, Windowed};
 

@@ -1,7 +1,7 @@
 //! `DeepSeek` V3's three splits: numbers of up to three digits, runs of kana and ideographs, and a pattern
 //! for the rest.
 
-use super::Scan;
+use super::cursor::Scan;
 use super::text::{LETTER, MARK, NEWLINE, NUMBER, SIGN, SPACE, Stretch, decode};
 
 /// The scanner of the third pattern, for a region between the matches of the first two.

@@ -1,7 +1,7 @@
 //! GPT-2's pattern: ``'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+``.
 
-use super::Scan;
 use super::contraction::Contraction;
+use super::cursor::Scan;
 use super::text::{LETTER, NUMBER, SPACE, Stretch};
 use super::window::{Rules, Shape, Windowed};
 

@@ -5,6 +5,7 @@
 mod cl100k;
 mod classify;
 mod contraction;
+mod cursor;
 mod deepseek;
 mod gpt2;
 mod o200k;
@@ -14,25 +15,19 @@ mod window;
 
 use std::sync::Arc;
 
-use crate::pattern::Tails;
-
 pub(crate) use cl100k::Cl100k;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use classify::avx2 as classify_avx2;
 pub(crate) use classify::{Masks, WINDOW, portable as classify_portable};
 pub(crate) use contraction::Contraction;
+use cursor::position;
+pub(crate) use cursor::{Cursor, MOST_STEPS, Scan};
 pub(crate) use deepseek::DeepSeek;
 pub(crate) use gpt2::Gpt2;
 pub(crate) use o200k::O200k;
-pub(crate) use steps::{Behavior, MOST_STEPS, SplitStep};
+pub(crate) use steps::{Behavior, SplitStep};
 pub(crate) use text::{Stretch, decode};
 pub(crate) use window::window;
-
-/// A scanner, which finds the end of one piece.
-pub(crate) trait Scan {
-    /// The end of the piece that begins at `start`, which is before the end of the text.
-    fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize;
-}
 
 /// A compiled pre-tokenizer.
 #[derive(Clone, Debug)]
@@ -54,28 +49,6 @@ pub(crate) enum Splitter {
     DeepSeek,
     /// Any other sequence of at most [`MOST_STEPS`] splits.
     Steps(Arc<[SplitStep]>),
-}
-
-/// The state of cutting a stretch.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Cursor {
-    /// The start of the next piece.
-    pub(crate) at: usize,
-    /// The start of the stretch.
-    begin: usize,
-    /// The end of the region that is being cut on its own.
-    region_end: usize,
-    /// For each split of a sequence, the start and the end of its current part.
-    parts: [(u32, u32); MOST_STEPS],
-    /// The positions from which the patterns match nothing more.
-    tails: Tails,
-}
-
-impl Cursor {
-    /// A cursor at the start of a stretch that begins at `at`.
-    pub(crate) fn new(at: usize) -> Self {
-        Self { at, begin: at, region_end: at, parts: [(0, 0); MOST_STEPS], tails: Tails::default() }
-    }
 }
 
 impl Splitter {
@@ -103,12 +76,6 @@ impl Splitter {
             Self::Steps(steps) => steps::fill(steps, text, cursor, ends),
         }
     }
-}
-
-/// A position as it is stored; texts are always shorter than 4 GiB.
-#[inline]
-fn position(at: usize) -> u32 {
-    u32::try_from(at).expect("a text is shorter than 4 GiB")
 }
 
 #[inline]

@@ -1,7 +1,7 @@
 //! The pattern of o200k, Llama 4 and Tekken: words are cut where lower case turns to upper case.
 
-use super::Scan;
 use super::contraction::Contraction;
+use super::cursor::Scan;
 use super::text::{LETTER, LOWERLIKE, NEWLINE, NUMBER, SPACE, Set, Stretch, UPPERLIKE};
 use super::window::{Rules, Shape, Windowed};
 

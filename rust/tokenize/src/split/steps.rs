@@ -1,10 +1,7 @@
 //! A sequence of splits by patterns; each splits the pieces of the one before.
 
-use super::{Cursor, position};
+use super::cursor::{Cursor, position};
 use crate::pattern::{Automaton, Tails};
-
-/// The most splits of a sequence.
-pub(crate) const MOST_STEPS: usize = 8;
 
 /// The treatment of the delimiters by a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,29 +1,21 @@
 //! [`Tokenizer`] and [`Encoder`]: encode a text to ids, and find the tokens that spans of the text touch.
 
+mod engine_choice;
+
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
-use serde::Deserialize;
-use serde_json::Value;
-
-use crate::added::AddedToken;
 use crate::cancel_flag::CancelFlag;
-use crate::compiled::{
-    Blanks, Caches, Compiled, Description, File, Names, Settled, ThreadMemory, WrittenModel,
-    recognise,
-};
+use crate::compiled::{Blanks, Caches, Settled, ThreadMemory};
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
+use crate::hugging_face::{self, Part, Reference};
 use crate::loading::fingerprint;
-use crate::loading::in_parallel::both;
-use crate::loading::load;
 use crate::loading::outline::Outline;
-use crate::models::scores;
-use crate::reference::{self, Part, Reference};
 
-/// Default bytes of the caches: two tables for short pieces, of 28 MiB each, and 8 MiB of each thread.
-const CACHE_BYTES: usize = 64 << 20;
+use engine_choice::Lazy;
+pub use engine_choice::{Engine, Tokenizer};
 
 /// Bytes of the longest text for the compiled engines, as many as a line of a file may have. Positions are 32
 /// bits.
@@ -36,133 +28,7 @@ const LONGEST_EXPANDED: usize = 1 << 28;
 /// need little.
 const LARGE: usize = 1 << 24;
 
-/// The engine that makes the ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// The compiled engine for this kind of tokenizer.
-    Compiled,
-    /// The Hugging Face crate.
-    Reference {
-        /// The component of the tokenizer that is not supported, or the caller's request.
-        reason: String,
-    },
-}
-
-/// A tokenizer, ready to be shared by any number of threads. Cloning it is cheap.
-#[derive(Clone, Debug)]
-pub struct Tokenizer {
-    reference: Arc<Lazy>,
-    /// The compiled engine with its tokens, or the reason for using the Hugging Face crate.
-    compiled: std::result::Result<Arc<(Compiled, Names)>, Arc<str>>,
-    caches: Caches,
-}
-
-/// The Hugging Face engine; if a compiled engine makes the ids, it is built at its first use.
-#[derive(Debug)]
-struct Lazy {
-    json: String,
-    /// Replaces everything of `json` but its tokens and merges.
-    outline: Option<Outline>,
-    engine: OnceLock<Reference>,
-    fingerprint: OnceLock<String>,
-}
-
-impl Lazy {
-    fn of(engine: Reference) -> Self {
-        Self { engine: OnceLock::from(engine), ..Self::later(String::new(), None) }
-    }
-
-    fn later(json: String, outline: Option<Outline>) -> Self {
-        Self { json, outline, engine: OnceLock::new(), fingerprint: OnceLock::new() }
-    }
-
-    fn get(&self) -> Result<&Reference> {
-        if let Some(engine) = self.engine.get() {
-            return Ok(engine);
-        }
-        let engine = match &self.outline {
-            None => Reference::from_json(&self.json)?,
-            Some(outline) => outline.reference(&self.json)?,
-        };
-        Ok(self.engine.get_or_init(|| engine))
-    }
-
-    /// The post-processor where the engine has not been built.
-    fn post_processor(&self) -> Option<Value> {
-        match (self.engine.get(), &self.outline) {
-            (Some(_), _) => None,
-            (None, Some(outline)) => Some(outline.value()["post_processor"].clone()),
-            (None, None) => File::read(&self.json).map(|file| file.post_processor),
-        }
-    }
-}
-
 impl Tokenizer {
-    /// Builds the tokenizer that a `tokenizer.json` describes; the rules of model classes do not apply.
-    ///
-    /// `truncation` and `padding` in the file are ignored, as they are by a plain call in `transformers`.
-    pub fn from_json(json: &str) -> Result<Self> {
-        if let Some(compiled) = compile_file(json) {
-            let reference = Lazy::later(json.to_owned(), None);
-            return Ok(Self {
-                reference: Arc::new(reference),
-                compiled: Ok(Arc::new(compiled)),
-                caches: Caches::new(CACHE_BYTES),
-            });
-        }
-        let mut value = load::parse(json)?;
-        load::check(&mut value)?;
-        let engine = reference::build(&value)?;
-        reference::check_added_tokens(&value, &engine)?;
-        Ok(Self::from_engine(&value["model"], engine))
-    }
-
-    /// As [`Self::from_json`], for the text of a file: its scores are those that the published Hugging Face library reads,
-    /// which can miss the written ones by some units in the last place.
-    pub fn from_file_text(json: &str) -> Result<Self> {
-        Self::from_json(scores::as_published(json).as_deref().unwrap_or(json))
-    }
-
-    /// A tokenizer around an engine of the Hugging Face crate, compiled if every component is supported;
-    /// `model` is the `model` object that the engine was built from.
-    pub(crate) fn from_engine(model: &Value, engine: tokenizers::Tokenizer) -> Self {
-        let compiled =
-            WrittenModel::from_value(model).and_then(|model| compile_engine(&model, &engine));
-        Self {
-            reference: Arc::new(Lazy::of(Reference::new(model, engine))),
-            compiled: compiled.map(Arc::new).map_err(Arc::from),
-            caches: Caches::new(CACHE_BYTES),
-        }
-    }
-
-    /// A tokenizer with the tokens and merges of `json` and all other components of `engine`, which was built
-    /// from `model` without merges; `None` if it cannot be compiled.
-    pub(crate) fn from_outline(
-        json: String,
-        model: &Value,
-        engine: &tokenizers::Tokenizer,
-    ) -> Option<Self> {
-        let outline = Outline::new(model, engine)?;
-        let tokens = File::read(&json)?.model;
-        let compiled = compile_engine(&tokens.with_options(model).ok()?, engine).ok()?;
-        Some(Self {
-            reference: Arc::new(Lazy::later(json, Some(outline))),
-            compiled: Ok(Arc::new(compiled)),
-            caches: Caches::new(CACHE_BYTES),
-        })
-    }
-
-    /// The same tokenizer, encoding with the Hugging Face crate only, for comparisons.
-    pub fn with_reference_engine(&self) -> Result<Self> {
-        self.reference.get()?;
-        let reason = Arc::from("asked for by the caller");
-        Ok(Self {
-            reference: Arc::clone(&self.reference),
-            compiled: Err(reason),
-            caches: self.caches.clone(),
-        })
-    }
-
     /// The same tokenizer, with at most so many bytes for the caches of an encoder. All but an eighth of them are shared
     /// with the other encoders. The default is 64 MiB.
     #[must_use]
@@ -184,14 +50,6 @@ impl Tokenizer {
         Encoder { tokenizer: self.clone(), memory, longest, blanks: Blanks::default() }
     }
 
-    /// The engine that makes the ids, and the reason if it is not a compiled one.
-    pub fn engine(&self) -> Engine {
-        match &self.compiled {
-            Ok(_) => Engine::Compiled,
-            Err(reason) => Engine::Reference { reason: reason.as_ref().to_owned() },
-        }
-    }
-
     /// The id of a token given by its exact content, added tokens included.
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         match &self.compiled {
@@ -211,7 +69,7 @@ impl Tokenizer {
     /// The text of `ids`, special tokens included, as `decode(ids, skip_special_tokens=False)`.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         match &self.compiled {
-            Ok(compiled) => reference::guard(|| compiled.1.decode(ids))
+            Ok(compiled) => hugging_face::guard(|| compiled.1.decode(ids))
                 .map_err(|reason| Error::Encode { reason }),
             Err(_) => self.built().decode(ids),
         }
@@ -221,7 +79,7 @@ impl Tokenizer {
     pub fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
         // The post-processor decides alone, and the Hugging Face engine takes long to build.
         match self.reference.post_processor() {
-            Some(found) => reference::frame(&found, texts, special),
+            Some(found) => hugging_face::frame(&found, texts, special),
             None => self.reference.get()?.frame(texts, special),
         }
     }
@@ -267,49 +125,6 @@ impl Tokenizer {
         let outline = outline.as_ref().map(Outline::value);
         self.reference.fingerprint.get_or_init(|| fingerprint::of_file(json, outline))
     }
-}
-
-/// Compiles a file without building the Hugging Face model; `None` if anything about the file is unusual.
-fn compile_file(json: &str) -> Option<(Compiled, Names)> {
-    let file = File::read(json)?;
-    let decoder = Option::deserialize(&file.decoder).ok()?;
-    let description = Description {
-        normalizer: &file.normalizer,
-        pre_tokenizer: &file.pre_tokenizer,
-        post_processor: &file.post_processor,
-        added_tokens: &file.added_tokens,
-        model: &file.model,
-    };
-    let (compiled, names) =
-        both(|| recognise(&description), || Names::new(&file.model, &file.added_tokens, decoder));
-    let (compiled, names) = (compiled.ok()?, names?);
-    let names = names.normalized(|content| compiled.normalized(content));
-    Some((compiled, names))
-}
-
-/// Compiles the components of a finished engine.
-fn compile_engine(
-    model: &WrittenModel<'_>,
-    engine: &tokenizers::Tokenizer,
-) -> std::result::Result<(Compiled, Names), String> {
-    if engine.get_encode_special_tokens() {
-        return Err("split_special_tokens".to_owned());
-    }
-    let describe_error =
-        |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
-    let added = describe_error(serde_json::to_value(engine.get_added_vocabulary()))?;
-    let added: Vec<AddedToken> = Vec::deserialize(&added).map_err(|error| error.to_string())?;
-    let names = Names::new(model, &added, engine.get_decoder().cloned())
-        .ok_or("added_tokens with ids out of place")?;
-    let compiled = recognise(&Description {
-        normalizer: &describe_error(serde_json::to_value(engine.get_normalizer()))?,
-        pre_tokenizer: &describe_error(serde_json::to_value(engine.get_pre_tokenizer()))?,
-        post_processor: &describe_error(serde_json::to_value(engine.get_post_processor()))?,
-        added_tokens: &added,
-        model,
-    })?;
-    let names = names.normalized(|content| compiled.normalized(content));
-    Ok((compiled, names))
 }
 
 /// The encoder of one thread: the shared tokenizer, and the memory that the engine writes to.

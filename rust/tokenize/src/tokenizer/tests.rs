@@ -1,5 +1,7 @@
 //! Tests of [`Tokenizer`] and [`Encoder`].
 
+use serde_json::Value;
+
 use super::*;
 
 /// A byte-level tokenizer without merges; if `split`, it cuts words as GPT-2 does.
@@ -115,7 +117,7 @@ fn encoding_ends_when_it_is_stopped() {
 #[test]
 fn the_reference_engine_refuses_what_it_has_no_memory_for() {
     let tokenizer = bytes(true).with_reference_engine().expect("the same tokenizer");
-    let text = "a ".repeat(reference::LONGEST / 2 + 1);
+    let text = "a ".repeat(hugging_face::LONGEST / 2 + 1);
     let refused = encode(&mut tokenizer.encoder(), &text).expect_err("too long");
     assert!(refused.to_string().contains("reference engine"), "{refused}");
     let (mut ids, mut offsets) = (Vec::new(), Vec::new());

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::thread;
 
 use super::entry::WORD;
-use super::{Log, LoggedBlock, Spilled, Store};
+use super::memory_budget::MemoryBudget;
+use super::{Log, LoggedBlock, Store};
 use crate::document::{Document, DocumentHead, Documents, INPUTS};
 use crate::error::{Error, Origin, Result};
 use crate::util::control::Control;
@@ -123,7 +124,8 @@ impl Store {
         threads: NonZeroUsize,
         control: &Control,
     ) -> Result<Loaded> {
-        let Spilled { log, budget, .. } = self.spilled.as_ref().expect("a store with a log");
+        let MemoryBudget { log, bytes: budget, .. } =
+            self.budget.as_ref().expect("a store with a log");
         log.bring(*budget, control)?;
         let mut wanted: Vec<WantedPart> = stretches
             .iter()
@@ -171,7 +173,7 @@ impl Store {
         if let Some(documents) = &segment.documents {
             return documents.document(index).origin();
         }
-        let Spilled { log, .. } = self.spilled.as_ref().expect("a store with a log");
+        let MemoryBudget { log, .. } = self.budget.as_ref().expect("a store with a log");
         let wanted = self.wanted(log, number, 0);
         let path = Arc::clone(&self.place(wanted.segment).path);
         // The origin is only asked for in messages about another fault. If the log cannot be read, reading the document fails next.
@@ -210,7 +212,7 @@ impl Store {
     ///
     /// If the store has no log.
     pub(crate) fn logged_bytes(&self, document: u64) -> u64 {
-        let Spilled { log, .. } = self.spilled.as_ref().expect("a store with a log");
+        let MemoryBudget { log, .. } = self.budget.as_ref().expect("a store with a log");
         self.wanted(log, document, 0).bytes
     }
 

@@ -5,6 +5,7 @@
 
 mod entry;
 mod load;
+mod memory_budget;
 mod progress;
 mod token_log;
 
@@ -12,6 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::{ColumnName, Document, Documents};
+
+use memory_budget::MemoryBudget;
 
 pub use entry::LogEntry;
 pub use load::{DocumentPart, Loaded};
@@ -41,17 +44,8 @@ pub struct Store {
     resident: u64,
     /// The segments, and the bytes of their documents, that the last search for unused documents left.
     left: (usize, u64),
-    spilled: Option<Spilled>,
-}
-
-/// The log that documents are read back from.
-#[derive(Debug)]
-struct Spilled {
-    log: Arc<Log>,
-    /// The budget of documents in memory, in bytes.
-    budget: u64,
-    /// True if the budget was exceeded, so that all documents are in the log only.
-    is_exceeded: bool,
+    /// The log that documents are read back from once they exceed the budget, if there is one.
+    budget: Option<MemoryBudget>,
 }
 
 /// Documents and the number of each, ascending.
@@ -90,7 +84,7 @@ impl Store {
     /// A store of documents that lie in `log` too, where they are left once they take more than `budget` bytes of
     /// memory.
     pub fn with_log(log: Arc<Log>, budget: u64) -> Self {
-        Self { spilled: Some(Spilled { log, budget, is_exceeded: false }), ..Self::default() }
+        Self { budget: Some(MemoryBudget::new(log, budget)), ..Self::default() }
     }
 
     /// Appends documents and returns the numbers they got. `place` is where they lie in the log of the store.
@@ -112,49 +106,32 @@ impl Store {
             place,
             documents,
         });
-        if let Some(spilled) = &mut self.spilled {
-            if self.resident > spilled.budget && !spilled.is_exceeded {
-                spilled.is_exceeded = true;
-                spilled.log.expect_reads();
-            }
-            if spilled.is_exceeded {
-                for segment in self.segments.iter_mut().rev() {
-                    // All before one that is in the log alone are there too.
-                    if segment.documents.take().is_none() {
-                        break;
-                    }
-                    assert!(segment.place.is_some(), "a store that spills knows where");
+        if self.budget.as_mut().is_some_and(|budget| budget.is_exceeded_by(self.resident)) {
+            for segment in self.segments.iter_mut().rev() {
+                // All before one that is in the log alone are there too.
+                if segment.documents.take().is_none() {
+                    break;
                 }
-                self.resident = 0;
+                assert!(segment.place.is_some(), "a store that spills knows where");
             }
+            self.resident = 0;
         }
         first..self.end
     }
 
     /// True if documents must be read back, so that [`Store::document`] has none.
     pub fn is_spilled(&self) -> bool {
-        self.spilled.as_ref().is_some_and(|spilled| spilled.is_exceeded)
+        self.budget.as_ref().is_some_and(MemoryBudget::is_exceeded)
     }
 
     /// Bytes of memory that the documents of neighbouring rows may take.
     pub fn window(&self) -> u64 {
-        /// Enough that a pass over them is worth starting threads for.
-        const LEAST: u64 = 32 << 20;
-        match &self.spilled {
-            Some(Spilled { is_exceeded: true, budget, .. }) => (budget / 2).max(LEAST),
-            _ => u64::MAX,
-        }
+        self.budget.as_ref().map_or(u64::MAX, MemoryBudget::window)
     }
 
     /// Bytes of its memory that documents leave free.
     pub fn spare(&self) -> u64 {
-        match &self.spilled {
-            Some(Spilled { is_exceeded: true, budget, .. }) => budget / 2,
-            Some(Spilled { is_exceeded: false, budget, .. }) => {
-                budget.saturating_sub(self.resident)
-            }
-            None => u64::MAX,
-        }
+        self.budget.as_ref().map_or(u64::MAX, |budget| budget.spare(self.resident))
     }
 
     /// The number that the next document will get.

@@ -1,4 +1,4 @@
-//! [`made`]: documents as a function of the caller makes them, for the objective `function`.
+//! [`convert_documents`]: documents as a function of the caller makes them, for the objective `function`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Columns of type JSON: texts whose field says that each of them is a JSON value.
 //!
 //! Arrow marks them by the extension type `arrow.json`, Parquet by its logical type. Other types of texts hold texts,
-//! whatever is in them.
+//! whatever is in them. This module tells which columns are of that type; `record/tables/row.rs` makes their texts values.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::config::StorageOptions;
 use crate::error::{Error, Result};
 use crate::storage::address::Address;
-use crate::storage::object::{Fetched, Object};
+use crate::storage::fetching::object::{Fetched, Object};
 use crate::storage::session::Session;
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes};

@@ -1,14 +1,14 @@
 //! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
 
-pub(super) mod carried;
 pub(super) mod files;
-pub(super) mod identity;
 pub(super) mod lane_state;
-pub(super) mod numbered;
+mod refusals;
+pub(super) mod report_parts;
 pub(super) mod row_state;
+pub(super) mod run_identity;
+pub(super) mod state_files;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -16,7 +16,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::carried::Carried;
+use self::report_parts::Carried;
 
 use self::lane_state::LaneState;
 use super::options::{RankRows, StreamOptions};
@@ -180,7 +180,7 @@ impl Counts {
 impl State {
     /// The state of a run before its first table, with these options; of any run without them.
     pub fn beginning(options: Option<(&Options, &StreamOptions)>) -> Self {
-        let identity = options.map(|(options, stream)| identity::of_options(options, stream));
+        let identity = options.map(|(options, stream)| run_identity::of_options(options, stream));
         let stream = options.map(|(_, stream)| stream);
         Self {
             rows: 0,
@@ -216,56 +216,6 @@ impl State {
             None => share.rank == 0,
             Some(rank) if share.world_size == self.world_size => share.rank == rank,
             Some(_) => self.states.keys().next().is_some_and(|first| numbers.contains(first)),
-        }
-    }
-
-    /// Fails for the state of one of several ranks that share lanes, in another rank: the rows would be those that follow, and
-    /// the counts would not.
-    pub(super) fn check_rank(&self, share: RankRows) -> Result<()> {
-        let of = RankRows {
-            lanes: self.lanes,
-            batch: self.batch_size,
-            rank: 0,
-            world_size: self.world_size,
-        };
-        match self.rank {
-            Some(rank)
-                if of.shares_lanes()
-                    && (rank, self.world_size) != (share.rank, share.world_size) =>
-            {
-                Err(refused(format!(
-                    "is of rank {rank} of {} alone; join the states of all ranks by `merge_state_dicts`",
-                    self.world_size
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn missing(&self, lanes: &[usize]) -> Error {
-        let named: Vec<String> = lanes.iter().take(NAMED).map(ToString::to_string).collect();
-        let more = if lanes.len() > NAMED { " and others" } else { "" };
-        refused(format!(
-            "has no lane {}{more}, which this rank goes on with; join the states of all {} ranks by \
-             `merge_state_dicts`",
-            named.join(", "),
-            self.world_size
-        ))
-    }
-
-    /// Fails if the identity of the state's run is not `identity`.
-    pub(super) fn check(
-        &self,
-        identity: &Identity,
-        strict: bool,
-        dir: Option<&Path>,
-    ) -> Result<()> {
-        let was = self.identity.as_ref().filter(|_| strict);
-        match was.and_then(|was| identity::differences(was, identity, dir)) {
-            None => Ok(()),
-            Some(differences) => {
-                Err(refused(format!("is of another run; what differs: {differences}")))
-            }
         }
     }
 
@@ -387,7 +337,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
     let mut ranks = BTreeSet::from([first.rank]);
     for state in rest {
         let identities = merged.identity.as_ref().zip(state.identity.as_ref());
-        let differences = identities.and_then(|(a, b)| identity::differences(a, b, None));
+        let differences = identities.and_then(|(a, b)| run_identity::differences(a, b, None));
         if differences.is_some() || state.lanes != merged.lanes {
             let differences = differences.unwrap_or_else(|| "the number of lanes".to_owned());
             return Err(refused(format!("is of several runs; what differs: {differences}")));

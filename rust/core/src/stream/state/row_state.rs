@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::carried::AddedLengths;
+use super::report_parts::AddedLengths;
 use super::{Counts, Saved, State};
 use crate::error::{Error, Result};
 

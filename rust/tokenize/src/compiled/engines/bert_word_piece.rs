@@ -6,11 +6,12 @@
 use std::ops::Range;
 
 use super::word_piece::{self, WordPiece};
-use crate::compiled::batch::{Origin, Pieces};
 use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::memory::ThreadMemory;
 use crate::compiled::normalizers::bert::{Bert, Role};
-use crate::compiled::normalizers::normalize::Normalized;
+use crate::compiled::normalizers::normalized::Normalized;
+use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::split::{Cursor, decode};
 use crate::unicode::bert::{CONTROL, MOVES, STRIPS, VALUES, WHITESPACE};

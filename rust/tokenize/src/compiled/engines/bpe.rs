@@ -120,7 +120,7 @@ impl Bpe {
                 interleaved.push(name, word, |at| speller.initial(piece, word, at));
             }
         }
-        interleaved.merge(&self.merges);
+        self.merges.merge_interleaved(&mut interleaved);
         interleaved.each(|_, symbols| {
             for symbol in symbols {
                 prefetch(self.ids.as_ptr().wrapping_add(symbol as usize));

@@ -4,9 +4,10 @@ use std::iter::repeat_n;
 use std::ops::Range;
 
 use super::bpe::{Bpe, Spell};
-use crate::compiled::batch::{Origin, Pieces};
 use crate::compiled::cutting::cuts::Cuts;
 use crate::compiled::memory::{Gap, ThreadMemory};
+use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::models::merge::{Merge, NONE, Symbol};
 use crate::pieces::{LONGEST, PieceKey, Vocabulary};

@@ -8,35 +8,19 @@ use std::ops::Range;
 
 use super::alphabet::Alphabet;
 use super::bpe::{Bpe, Spell};
+use super::metaspace::{META, META_CHARACTER, Prefix};
 use crate::compiled::batch;
-use crate::compiled::batch::{Origin, Output, Pieces};
+use crate::compiled::batch::Output;
 use crate::compiled::cutting::cuts::Cuts;
 use crate::compiled::cutting::edges::Edges;
 use crate::compiled::cutting::windows::CutPlaces;
 use crate::compiled::memory::{Gap, ThreadMemory};
+use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::models::merge::{Merge, NONE, Symbol};
 use crate::pieces::{PieceKey, Vocabulary};
 use crate::split::{Cursor, decode};
-
-/// The bytes of `▁`.
-pub(crate) const META: &str = "\u{2581}";
-
-/// `▁` as a character.
-pub(crate) const META_CHARACTER: char = '\u{2581}';
-
-/// The rule for putting a space in front of a stretch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prefix {
-    /// Never.
-    Never,
-    /// Always, even if the stretch begins with a space.
-    Always,
-    /// Unless the stretch begins with a space.
-    Unspaced,
-    /// At the start of the text, unless it begins with a space.
-    First,
-}
 
 /// A SentencePiece-style BPE model, shared by all threads.
 pub(crate) struct Sentence {

@@ -7,14 +7,16 @@
 
 use std::ops::Range;
 
-use super::sentence::{META, META_CHARACTER, Prefix};
+use super::metaspace::{META, META_CHARACTER, Prefix};
 use crate::compiled::batch;
-use crate::compiled::batch::{Origin, Output, Pieces};
+use crate::compiled::batch::Output;
 use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::cutting::windows;
 use crate::compiled::cutting::windows::CutPlaces;
 use crate::compiled::memory::ThreadMemory;
-use crate::compiled::normalizers::normalize::Normalized;
+use crate::compiled::normalizers::normalized::Normalized;
+use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::models::viterbi::{Viterbi, Ways};
 use crate::pieces::PieceKey;

@@ -5,9 +5,10 @@
 //! reordered with their neighbours, the surrounding stretch without ASCII goes through the reference's own
 //! normalizer.
 
+use serde_json::Value;
 use tokenizers::normalizers::BertNormalizer;
 
-use super::normalize::Normalized;
+use super::normalized::Normalized;
 use crate::split::decode;
 use crate::unicode::bert::{CONTROL, IDEOGRAPH, MOVES, PUNCTUATION, STRIPS, VALUES, WHITESPACE};
 use crate::unicode::{bert_bits, stripped};
@@ -158,4 +159,20 @@ impl Bert {
             out.push(' ');
         }
     }
+}
+
+/// BERT's normalizer, if it has its five fields and no other.
+pub(in crate::compiled) fn bert(normalizer: &Value) -> Option<Bert> {
+    let fields = normalizer.as_object()?;
+    let flag = |name: &str| fields.get(name)?.as_bool();
+    if fields.len() != 5 || fields.get("type")? != "BertNormalizer" {
+        return None;
+    }
+    let lowercase = flag("lowercase")?;
+    let strip = match fields.get("strip_accents")? {
+        Value::Null => lowercase,
+        strip => strip.as_bool()?,
+    };
+    let (clean, ideographs) = (flag("clean_text")?, flag("handle_chinese_chars")?);
+    Some(Bert { clean, ideographs, strip, lowercase })
 }

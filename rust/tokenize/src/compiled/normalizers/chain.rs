@@ -9,9 +9,9 @@ use unicode_normalization_alignments::UnicodeNormalization;
 use super::bert::Bert;
 use super::charsmap::Charsmap;
 use super::compose::Composer;
-use super::normalize::Normalized;
-use crate::compiled::models::byte_letters;
+use super::normalized::Normalized;
 use crate::pattern::{Automaton, Pattern, Tails};
+use crate::unicode::byte_letters::byte_letters;
 use crate::unicode::{self, Changes};
 
 /// The patterns that match nothing but runs of whitespace or of spaces, and all of such a run.
@@ -203,7 +203,7 @@ impl NormalizerStep {
             Some("NFD") => Self::Decomposer { compatible: false },
             Some("NFKD") => Self::Decomposer { compatible: true },
             Some("BertNormalizer") => {
-                Self::Bert(crate::compiled::recognise::bert(step).ok_or(" with other fields")?)
+                Self::Bert(super::bert::bert(step).ok_or(" with other fields")?)
             }
             Some("Precompiled") => Self::Charsmap(Box::new(Charsmap::new(step)?)),
             Some("Replace") => return Self::replace(step),

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use tokenizers::normalizers::{NFC, NFKC};
 use unicode_normalization_alignments::UnicodeNormalization;
 
-use super::normalize::Normalized;
+use super::normalized::Normalized;
 use crate::split::decode;
 use crate::unicode::{self, Composition, Table};
 

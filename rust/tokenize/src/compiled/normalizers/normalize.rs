@@ -1,14 +1,11 @@
-//! The normalizer of a stretch of text, and the source range of each normalized byte.
+//! [`Normalizer`]: the normalizer of a stretch of text.
 
-use std::ops::Range;
 use std::sync::Arc;
-
-use tokenizers::NormalizedString;
-use tokenizers::normalizer::Range as Side;
 
 use super::bert::Bert;
 use super::chain::Chain;
 use super::compose::Composer;
+use super::normalized::Normalized;
 
 /// A normalizer of whole texts.
 #[derive(Clone)]
@@ -19,16 +16,6 @@ pub(crate) enum Normalizer {
     Bert(Bert),
     /// Any sequence of normalizers.
     Chain(Arc<Chain>),
-}
-
-/// A normalized stretch, with the source range of each byte.
-#[derive(Default)]
-pub(crate) struct Normalized {
-    /// The text.
-    pub(crate) text: String,
-    /// The range of the original text that each byte of `text` comes from; empty if source ranges are not
-    /// wanted.
-    pub(crate) sources: Vec<Range<usize>>,
 }
 
 impl Normalizer {
@@ -77,39 +64,5 @@ impl Normalizer {
     /// The normalized form of a whole text, as the reference makes it.
     pub(crate) fn normalized(&self, text: &str) -> String {
         self.normalize(text, 0, false).map_or_else(|| text.to_owned(), |normalized| normalized.text)
-    }
-}
-
-impl Normalized {
-    /// Appends unchanged text.
-    pub(crate) fn keep(&mut self, text: &str, offset: usize, sources: bool) {
-        self.text.push_str(text);
-        if sources {
-            for (at, c) in text.char_indices() {
-                let source = offset + at..offset + at + c.len_utf8();
-                self.sources.extend(std::iter::repeat_n(source, c.len_utf8()));
-            }
-        }
-    }
-
-    /// Appends the output of the reference's own normalizer for `text`, which begins at `offset` in the
-    /// original.
-    pub(crate) fn ask(
-        &mut self,
-        normalizer: &impl tokenizers::Normalizer,
-        text: &str,
-        offset: usize,
-        sources: bool,
-    ) {
-        let mut string = NormalizedString::from(text);
-        normalizer.normalize(&mut string).expect("normalizing has no way to fail");
-        self.text.push_str(string.get());
-        if sources {
-            self.sources.extend((0..string.get().len()).map(|byte| {
-                let source =
-                    string.convert_offsets(Side::Normalized(byte..=byte)).unwrap_or_default();
-                offset + source.start..offset + source.end
-            }));
-        }
     }
 }

@@ -3,15 +3,17 @@
 mod metaspace;
 mod scanners;
 mod splits;
+mod steps;
 
 use serde_json::Value;
 
 use super::engines::general;
-use super::engines::sentence::Prefix;
+use super::engines::metaspace::Prefix;
 use crate::split::{Behavior, MOST_STEPS, SplitStep, Splitter};
 use metaspace::metaspace;
 pub(super) use metaspace::{Spaces, spaces, words};
-use splits::{Understood, splitter, understand};
+use splits::{splitter, understand};
+use steps::{Understood, describe, flatten};
 
 /// The pieces that a pre-tokenizer in front of a byte-level model makes of a stretch.
 pub(super) struct Cutting {
@@ -38,15 +40,6 @@ pub(super) fn cutting(pre_tokenizer: &Value) -> Result<Cutting, String> {
     let by_itself = last.get("use_regex").is_none_or(|flag| *flag == true);
     let splitter = splitter(splits, by_itself)?;
     Ok(Cutting { splitter, prefix_space })
-}
-
-/// Appends the steps of a sequence, and of the sequences in it.
-fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
-    match step["pretokenizers"].as_array().filter(|_| step["type"] == "Sequence") {
-        Some(inner) => inner.iter().for_each(|step| flatten(step, steps)),
-        None if step.is_null() => {}
-        None => steps.push(step),
-    }
 }
 
 /// The stages of any pre-tokenizer, for [`general::General`]; the error names the step that is not supported.
@@ -115,19 +108,6 @@ fn cut(splits: &mut Vec<&Value>, stages: &mut Vec<general::Stage>) -> Result<(),
     }
     splits.clear();
     Ok(())
-}
-
-/// The type of a component and its pattern, for an error.
-fn describe(step: &Value) -> String {
-    let name = step["type"].as_str().unwrap_or("of an unknown type");
-    match pattern(step) {
-        Some(pattern) => format!("pre_tokenizer {name} with pattern `{pattern}`"),
-        None => format!("pre_tokenizer {name}"),
-    }
-}
-
-fn pattern(split: &Value) -> Option<&str> {
-    (split["type"] == "Split").then(|| split["pattern"]["Regex"].as_str()).flatten()
 }
 
 #[cfg(test)]

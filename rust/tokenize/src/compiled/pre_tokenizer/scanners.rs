@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::pattern;
-use super::splits::Understood;
+use super::steps::{Understood, pattern};
 use crate::pattern::Pattern;
 use crate::split::{Cl100k, Contraction, O200k, Splitter};
 

@@ -2,19 +2,12 @@
 
 use serde_json::Value;
 
-use super::describe;
 use super::scanners::{GPT2, scanner, usual};
+use super::steps::{Understood, describe};
 use crate::pattern::{Length, Pattern};
 use crate::split::{Behavior, MOST_STEPS, SplitStep, Splitter};
 use crate::unicode::bert::PUNCTUATION;
 use crate::unicode::{self, bert_bits};
-
-/// A split whose pattern could be compiled.
-pub(super) struct Understood {
-    pub(super) pattern: Pattern,
-    pub(super) behavior: Behavior,
-    pub(super) invert: bool,
-}
 
 /// The splitter of a sequence of splits that keep all text. If `gpt2`, GPT-2's pattern follows them.
 pub(super) fn splitter(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {

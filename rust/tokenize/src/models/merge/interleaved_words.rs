@@ -5,7 +5,7 @@
 //! each is prefetched meanwhile.
 
 use super::pairs::{PairKey, PairTable};
-use super::{Merges, NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
+use super::ranked_places::{NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
 
 /// A set of places in a word, one bit each.
 type WordPlaces = u64;
@@ -35,10 +35,10 @@ impl InterleavedWords {
     }
 
     /// Merges all words, and changes their order.
-    pub(crate) fn merge(&mut self, merges: &Merges) {
-        merges.merge_all(&mut self.tiny);
-        merges.merge_all(&mut self.small);
-        merges.merge_all(&mut self.short);
+    pub(super) fn merge(&mut self, pairs: &PairTable) {
+        merge(&mut self.tiny, pairs, |symbol| symbol);
+        merge(&mut self.small, pairs, |symbol| symbol);
+        merge(&mut self.short, pairs, |symbol| symbol);
     }
 
     /// Calls `word` with the name and the symbols of each word.

@@ -9,6 +9,7 @@
 mod buckets;
 mod interleaved_words;
 mod pairs;
+mod ranked_places;
 mod windows;
 
 use std::cmp::Reverse;
@@ -20,16 +21,9 @@ use interleaved_words::InterleavedWord;
 pub(crate) use interleaved_words::InterleavedWords;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
 use pairs::{PairKey, PairTable};
+pub(crate) use ranked_places::{NONE, SHORT, Symbol};
+use ranked_places::{PLACE_BITS, SMALL, TINY, placed, smallest};
 pub(crate) use windows::Windows;
-
-/// A token in the numbering of [`Merges`]: base symbols first, then by the rank of the merge that makes them.
-pub(crate) type Symbol = u32;
-
-/// The value for a pair that is not merged.
-pub(crate) const NONE: Symbol = Symbol::MAX;
-
-/// The most symbols of a short word; longer words are merged by [`Windows`], in linear time.
-pub(crate) const SHORT: usize = 64;
 
 /// One line of the list of merges, with the vocabulary indices of its tokens.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +96,11 @@ impl Merges {
     /// True if the merges form the token from its own text.
     pub(crate) fn is_reachable(&self, token: u32) -> bool {
         self.reachable[token as usize]
+    }
+
+    /// Merges short words at once, and changes their order.
+    pub(crate) fn merge_interleaved(&self, words: &mut InterleavedWords) {
+        words.merge(&self.pairs);
     }
 
     /// Merges several words at once, and changes their order.
@@ -217,24 +216,6 @@ fn last_merges(
     found
 }
 
-/// The length of most words; interleaved words of this length cost less to set up.
-const TINY: usize = 16;
-
-/// The length of most of the other words.
-const SMALL: usize = 32;
-
-/// The left shift of a rank, which makes room for the place of its pair.
-const PLACE_BITS: u32 = SHORT.trailing_zeros();
-
-/// A rank combined with its place, so that the smallest value is the leftmost pair of the lowest rank. Ranks
-/// have at most 22 bits.
-#[inline]
-fn placed(rank: u32, at: usize) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "places are below 64")]
-    let placed = rank << PLACE_BITS | at as u32;
-    if rank == NONE { NONE } else { placed }
-}
-
 /// Merges a word of at most `N` symbols in place: the smallest rank is found after each merge.
 ///
 /// Symbols stay in place, and a bit tells whether each is still there. Moving the rest of a short word up
@@ -287,27 +268,6 @@ fn reduce<const N: usize>(
         word.push(symbols[alive.trailing_zeros() as usize % N]);
         alive &= alive - 1;
     }
-}
-
-/// The smallest of all ranks.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
-    let (blocks, _) = ranks.as_chunks::<8>();
-    let mut least = [NONE; 8];
-    for block in blocks {
-        for at in 0..8 {
-            least[at] = least[at].min(block[at]);
-        }
-    }
-    let mut width = 4;
-    while width > 0 {
-        for at in 0..width {
-            least[at] = least[at].min(least[at + width]);
-        }
-        width /= 2;
-    }
-    least[0]
 }
 
 /// Merges a word of any length with any ranks, in time n log n.

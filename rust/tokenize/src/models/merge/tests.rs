@@ -98,7 +98,7 @@ proptest! {
             parts.push(&word[at..end]);
             at = end;
         }
-        interleaved.merge(&model);
+        model.merge_interleaved(&mut interleaved);
         let mut merged = vec![Vec::new(); parts.len()];
         interleaved.each(|name, symbols| merged[name].extend(symbols));
         for (merged, part) in merged.iter().zip(parts) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
+use super::recipe::{
     ROBERTA_TOKENS, Recipe, keep_settings, literal, metaspace, nothing_more, regex, replace,
     set_roberta, tokenizer,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ROBERTA_TOKENS, Recipe, keep_settings, metaspace, tokenizer};
+use super::recipe::{ROBERTA_TOKENS, Recipe, keep_settings, metaspace, tokenizer};
 use crate::error::Result;
 use crate::pretrained::backend::{Backend, PairTemplate, TemplatePiece};
 use crate::pretrained::settings::Settings;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Recipe, keep_settings, tokenizer};
+use super::recipe::{Recipe, keep_settings, tokenizer};
 use crate::error::Result;
 use crate::pretrained::backend::{Backend, PairTemplate};
 use crate::pretrained::settings::Settings;

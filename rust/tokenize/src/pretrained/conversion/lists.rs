@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Converted;
+use super::converted::Converted;
 use crate::error::Result;
 use crate::pretrained::classes::tokenizer;
 use crate::pretrained::folder::Folder;

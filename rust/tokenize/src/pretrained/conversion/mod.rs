@@ -6,45 +6,22 @@
 //! vocab.json and merges.txt, vocab.txt ─────► lists ──────────┘
 //! ```
 
+mod converted;
 mod lists;
 mod protobuf;
 mod ranks;
 mod sentence_piece;
 
-use serde_json::Value;
-
-use super::BACKEND;
 use super::folder::Folder;
 use super::settings::Settings;
 use crate::error::Result;
 use crate::loading::load;
+pub(super) use converted::Converted;
+use converted::TEKKEN;
 use sentence_piece::Model;
 
-const TEKKEN: &str = "tekken.json";
 const TIKTOKEN: &str = "tiktoken.model";
 const PIECES: &str = "tokenizer.model";
-
-/// A `tokenizer.json` made from another file.
-#[derive(Debug)]
-pub(super) struct Converted {
-    pub(super) file: Value,
-    /// True if the file is the whole tokenizer; otherwise the class makes one of its vocabulary.
-    pub(super) is_whole: bool,
-    /// True if `added_tokens_decoder` is matched before the text is normalized.
-    pub(super) adds_unnormalized: bool,
-    /// The arguments that the other file decides, in Python's order.
-    pub(super) settings: Vec<(String, Value)>,
-}
-
-impl Converted {
-    fn new(file: Value) -> Self {
-        Self { file, is_whole: false, adds_unnormalized: false, settings: Vec::new() }
-    }
-
-    fn set(&mut self, name: &str, value: Value) {
-        self.settings.push((name.to_owned(), value));
-    }
-}
 
 /// Reads the file that a folder without a `tokenizer.json` has instead; `None` if the class reads none that is
 /// here.
@@ -85,9 +62,4 @@ fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
         return Err(folder.malformed(first, reason));
     }
     Ok(first)
-}
-
-/// True if transformers makes a tokenizer for `class` from a whole tokenizer in another file.
-fn takes_whole(class: &str) -> bool {
-    matches!(class, BACKEND | "GPT2Tokenizer" | "GemmaTokenizer" | "LlamaTokenizer")
 }

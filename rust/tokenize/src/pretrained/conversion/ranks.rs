@@ -8,13 +8,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{Converted, TEKKEN, takes_whole};
-use crate::compiled::byte_letters;
+use super::converted::{Converted, TEKKEN, takes_whole};
 use crate::error::Result;
 use crate::pretrained::classes::tokenizer;
 use crate::pretrained::folder::Folder;
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;
+use crate::unicode::byte_letters::byte_letters;
 
 /// The pattern of every tokenizer that transformers makes of a tiktoken file.
 const PATTERN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

@@ -7,12 +7,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::Converted;
+use super::converted::Converted;
 use super::protobuf::{self, Field};
 use crate::error::Result;
-use crate::pretrained::BACKEND;
 use crate::pretrained::classes::tokenizer;
 use crate::pretrained::folder::Folder;
+use crate::pretrained::names::BACKEND;
 use crate::pretrained::settings::{Settings, truthy};
 use crate::pretrained::token::AddedToken;
 

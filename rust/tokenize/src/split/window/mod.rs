@@ -5,11 +5,10 @@
 //! window. Rare cases, such as a blank before a newline, end the window early. If nothing is decided, the
 //! scanner of the pattern takes one piece.
 
-use super::Scan;
 use super::classify::{Masks, WINDOW, portable};
 use super::contraction::Contraction;
+use super::cursor::{Cursor, Scan, position};
 use super::text::Stretch;
-use super::{Cursor, position};
 
 /// The rules of a pattern for ASCII text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

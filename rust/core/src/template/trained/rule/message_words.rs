@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::alike::{has_calls, other_call};
 use super::reasoning_marks::{MixedParts, ReasoningMarks};
+use super::stand_in_messages::{has_calls, other_call};
 use crate::template::conversation::{CALLS, REASONING};
 
 /// A part of the assistant's text in a message.

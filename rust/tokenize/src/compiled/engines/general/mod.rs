@@ -8,61 +8,34 @@
 mod characters;
 mod pre_tokenized;
 mod scripts;
+mod stages;
 mod word_cuts;
 
 use std::ops::Range;
 
-use super::sentence::Prefix;
 use super::word_piece::WordPiece;
 use crate::compiled::batch;
-use crate::compiled::batch::{Origin, Output, Pieces};
+use crate::compiled::batch::Output;
+use crate::compiled::cutting::windows;
 use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::compiled::normalizers::normalize::Normalizer;
+use crate::compiled::normalizers::normalized::Normalized;
+use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::error::Error;
 use crate::models::viterbi::{Viterbi, Ways};
-use crate::pieces::{PieceKey, Vocabulary};
-use crate::split::{Cursor, SplitStep, Splitter};
+use crate::pieces::{MOST, PieceKey, Vocabulary};
+use crate::split::Cursor;
 pub(crate) use characters::{Affixes, Characters, Fallback};
 pub(crate) use pre_tokenized::PreTokenized;
 use pre_tokenized::SourceText;
-use word_cuts::{CutWords, WordEnds};
+pub(crate) use stages::Stage;
+use word_cuts::WordEnds;
 
 /// Bytes of the longest text that a stage rewrites: a stage can make the text five times as long, and
 /// positions are 32 bits.
 const LONGEST_REWRITTEN: usize = 1 << 29;
-
-/// One step of a pre-tokenizer.
-#[derive(Debug)]
-pub(crate) enum Stage {
-    /// Splits that keep all text.
-    Cut(Splitter),
-    /// A split that removes its delimiters.
-    Remove(SplitStep),
-    /// Writes a character for each space, puts one in front of pieces as `prefix` says, and cuts before each
-    /// if `split`.
-    Metaspace { replacement: char, prefix: Prefix, split: bool },
-    /// Puts a space in front of each piece that does not begin with one.
-    PrefixSpace,
-    /// Writes each byte as the character that stands for it.
-    Bytes,
-    /// Cuts between characters of different scripts.
-    Scripts,
-    /// Cuts after every so many characters.
-    FixedLength(usize),
-}
-
-impl Stage {
-    /// True if the stage changes the text.
-    fn rewrites(&self) -> bool {
-        matches!(self, Self::Metaspace { .. } | Self::PrefixSpace | Self::Bytes)
-    }
-
-    /// True if the stage treats a piece by its place in the text.
-    fn asks_place(&self) -> bool {
-        matches!(self, Self::Metaspace { prefix: Prefix::First, .. })
-    }
-}
 
 /// A model that encodes one piece at a time.
 pub(crate) enum Maker {
@@ -306,5 +279,112 @@ impl Pieces for ListedModel<'_> {
         watch: &mut Watch,
     ) {
         self.maker.tell(text, begin, ids.len(), position, origin, watch);
+    }
+}
+
+/// Bytes of the longest word that the caches hold; of a longer one they hold the pieces.
+const LONGEST_KEPT: usize = 32;
+
+/// A model, with the places at which texts are cut into words.
+struct CutWords<'a> {
+    general: &'a General,
+    ends: &'a WordEnds,
+}
+
+impl CutWords<'_> {
+    /// The normalized form of a word; the word itself if it does not change.
+    fn stretch<'a>(normalized: Option<&'a Normalized>, word: SourceText<'a>) -> SourceText<'a> {
+        let Some(Normalized { text, sources }) = normalized else { return word };
+        let origin = Origin { sources: word.tells.then_some(sources.as_slice()) };
+        SourceText { text: text.as_bytes(), start: 0, origin, tells: word.tells }
+    }
+
+    /// Appends the ids of a piece of a word.
+    fn piece(&self, piece: &[u8], memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
+        if self.general.maker.is_quick() {
+            return self.general.maker.encode(piece, false, memory, ids);
+        }
+        let start = ids.len();
+        // In other engines this bit marks parts of pieces; here it marks pieces of words.
+        let short = PieceKey::of(piece).map(PieceKey::part);
+        let found = short.and_then(|key| memory.short.get(key));
+        if let Some(found) = found.filter(|found| found.is_whole()) {
+            ids.extend(found.ids());
+            return;
+        }
+        let is_long = short.is_none() || found.is_some();
+        if let Some(known) = is_long.then(|| memory.long.get(piece, true)).flatten() {
+            ids.extend_from_slice(known);
+            return;
+        }
+        self.general.maker.encode(piece, false, memory, ids);
+        let piece_ids = &ids[start..];
+        if let Some(key) = short.filter(|_| found.is_none()) {
+            memory.short.insert(key, piece_ids);
+        }
+        if short.is_none() || piece_ids.len() > MOST {
+            memory.long.insert(piece, true, piece_ids);
+        }
+    }
+}
+
+impl Pieces for CutWords<'_> {
+    #[inline]
+    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+        windows::fill(self.ends, text, cursor, ends)
+    }
+
+    fn keeps(&self, length: usize) -> bool {
+        length <= LONGEST_KEPT
+    }
+
+    fn miss(&self, word: &[u8], _: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
+        let text = std::str::from_utf8(word).expect("a text is cut between characters");
+        let normalized =
+            self.general.normalizer.as_ref().and_then(|it| it.normalize(text, 0, false));
+        let word =
+            SourceText { text: word, start: 0, origin: Origin { sources: None }, tells: false };
+        let stretch = Self::stretch(normalized.as_ref(), word);
+        let mut written = std::mem::take(&mut memory.pre_tokenized);
+        if self.general.pre_tokenize(&stretch, &mut written, memory) {
+            let text = written.text(&stretch);
+            for (start, end) in written.pieces() {
+                self.piece(&text[start..end], memory, ids);
+            }
+        }
+        memory.pre_tokenized = written;
+    }
+
+    fn watch(
+        &self,
+        text: &[u8],
+        begin: usize,
+        mut position: usize,
+        _: &[u32],
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        let word = std::str::from_utf8(&text[begin..]).expect("a text is cut between characters");
+        let normalized =
+            self.general.normalizer.as_ref().and_then(|it| it.normalize(word, begin, true));
+        let word = SourceText { text, start: begin, origin, tells: true };
+        let stretch = Self::stretch(normalized.as_ref(), word);
+        let mut written = PreTokenized::default();
+        written.begin(&stretch);
+        for stage in &self.general.stages {
+            written.apply(stage, &stretch);
+        }
+        let origin = written.origin(&stretch);
+        for (start, end) in written.pieces() {
+            // No piece of a word is encoded in parts, so a piece that is a token is that token.
+            position = self.general.maker.tell(
+                &written.text(&stretch)[..end],
+                start,
+                1,
+                position,
+                origin,
+                watch,
+            );
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use super::super::sentence::Prefix;
-use super::{Stage, scripts};
-use crate::compiled::batch::{Origin, position};
-use crate::compiled::models::byte_letters;
+use super::super::metaspace::Prefix;
+use super::scripts;
+use super::stages::Stage;
+use crate::compiled::spans::{Origin, position};
 use crate::split::{Cursor, Splitter, decode};
+use crate::unicode::byte_letters::byte_letters;
 
 /// The number of ends of pieces that are found in one call.
 const TOGETHER: usize = 128;

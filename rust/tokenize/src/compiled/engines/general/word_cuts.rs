@@ -4,17 +4,11 @@
 //! The caches hold words with the whitespace before them. Only a word that no cache has is normalized, goes through
 //! the steps, and is encoded.
 
-use super::pre_tokenized::{PreTokenized, SourceText};
-use super::{General, Stage};
-use crate::compiled::batch::{Origin, Pieces};
+use super::stages::Stage;
 use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::cutting::windows;
 use crate::compiled::cutting::windows::CutPlaces;
-use crate::compiled::memory::ThreadMemory;
-use crate::compiled::normalizers::normalize::Normalized;
-use crate::compiled::spans::Watch;
-use crate::pieces::{MOST, PieceKey};
-use crate::split::{Cursor, Masks, decode};
+use crate::split::{Masks, decode};
 
 /// True if a word can end with a character: no normalizer that keeps words, as
 /// [`crate::compiled::normalizers::normalize::Normalizer::keeps_words`] says, removes it or turns it into whitespace.
@@ -27,9 +21,6 @@ fn ends_word(code_point: u32) -> bool {
     };
     byte.is_ascii_graphic() || byte >= 0xC0
 }
-
-/// Bytes of the longest word that the caches hold; of a longer one they hold the pieces.
-const LONGEST_KEPT: usize = 32;
 
 /// The number of ASCII characters.
 const ASCII: usize = 128;
@@ -119,110 +110,6 @@ impl CutPlaces for WordEnds {
             if is_end {
                 return at;
             }
-        }
-    }
-}
-
-/// A model, with the places at which texts are cut into words.
-pub(super) struct CutWords<'a> {
-    pub(super) general: &'a General,
-    pub(super) ends: &'a WordEnds,
-}
-
-impl CutWords<'_> {
-    /// The normalized form of a word; the word itself if it does not change.
-    fn stretch<'a>(normalized: Option<&'a Normalized>, word: SourceText<'a>) -> SourceText<'a> {
-        let Some(Normalized { text, sources }) = normalized else { return word };
-        let origin = Origin { sources: word.tells.then_some(sources.as_slice()) };
-        SourceText { text: text.as_bytes(), start: 0, origin, tells: word.tells }
-    }
-
-    /// Appends the ids of a piece of a word.
-    fn piece(&self, piece: &[u8], memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
-        if self.general.maker.is_quick() {
-            return self.general.maker.encode(piece, false, memory, ids);
-        }
-        let start = ids.len();
-        // In other engines this bit marks parts of pieces; here it marks pieces of words.
-        let short = PieceKey::of(piece).map(PieceKey::part);
-        let found = short.and_then(|key| memory.short.get(key));
-        if let Some(found) = found.filter(|found| found.is_whole()) {
-            ids.extend(found.ids());
-            return;
-        }
-        let is_long = short.is_none() || found.is_some();
-        if let Some(known) = is_long.then(|| memory.long.get(piece, true)).flatten() {
-            ids.extend_from_slice(known);
-            return;
-        }
-        self.general.maker.encode(piece, false, memory, ids);
-        let piece_ids = &ids[start..];
-        if let Some(key) = short.filter(|_| found.is_none()) {
-            memory.short.insert(key, piece_ids);
-        }
-        if short.is_none() || piece_ids.len() > MOST {
-            memory.long.insert(piece, true, piece_ids);
-        }
-    }
-}
-
-impl Pieces for CutWords<'_> {
-    #[inline]
-    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
-        windows::fill(self.ends, text, cursor, ends)
-    }
-
-    fn keeps(&self, length: usize) -> bool {
-        length <= LONGEST_KEPT
-    }
-
-    fn miss(&self, word: &[u8], _: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>) {
-        let text = std::str::from_utf8(word).expect("a text is cut between characters");
-        let normalized =
-            self.general.normalizer.as_ref().and_then(|it| it.normalize(text, 0, false));
-        let word =
-            SourceText { text: word, start: 0, origin: Origin { sources: None }, tells: false };
-        let stretch = Self::stretch(normalized.as_ref(), word);
-        let mut written = std::mem::take(&mut memory.pre_tokenized);
-        if self.general.pre_tokenize(&stretch, &mut written, memory) {
-            let text = written.text(&stretch);
-            for (start, end) in written.pieces() {
-                self.piece(&text[start..end], memory, ids);
-            }
-        }
-        memory.pre_tokenized = written;
-    }
-
-    fn watch(
-        &self,
-        text: &[u8],
-        begin: usize,
-        mut position: usize,
-        _: &[u32],
-        origin: Origin<'_>,
-        watch: &mut Watch,
-    ) {
-        let word = std::str::from_utf8(&text[begin..]).expect("a text is cut between characters");
-        let normalized =
-            self.general.normalizer.as_ref().and_then(|it| it.normalize(word, begin, true));
-        let word = SourceText { text, start: begin, origin, tells: true };
-        let stretch = Self::stretch(normalized.as_ref(), word);
-        let mut written = PreTokenized::default();
-        written.begin(&stretch);
-        for stage in &self.general.stages {
-            written.apply(stage, &stretch);
-        }
-        let origin = written.origin(&stretch);
-        for (start, end) in written.pieces() {
-            // No piece of a word is encoded in parts, so a piece that is a token is that token.
-            position = self.general.maker.tell(
-                &written.text(&stretch)[..end],
-                start,
-                1,
-                position,
-                origin,
-                watch,
-            );
         }
     }
 }

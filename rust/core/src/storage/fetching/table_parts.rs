@@ -62,7 +62,7 @@ enum Fetching {
 }
 
 impl Ranged {
-    pub(super) fn new(object: &Arc<Object>) -> Self {
+    pub(in crate::storage) fn new(object: &Arc<Object>) -> Self {
         let size = object.stat().size;
         let mut parts = RangedParts::default();
         if size <= SMALL && size > 0 {
@@ -72,7 +72,7 @@ impl Ranged {
     }
 
     /// Begins to fetch the bytes that are read first: the end of the file, or all of a small one.
-    pub(super) fn prefetch(&self) {
+    pub(in crate::storage) fn prefetch(&self) {
         let size = self.object.stat().size;
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         match parts.pieces.first_mut() {

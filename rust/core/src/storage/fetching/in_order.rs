@@ -44,18 +44,18 @@ pub(crate) struct ObjectReader {
 }
 
 impl ObjectReader {
-    pub(super) fn new(object: &Arc<Object>, access: Access) -> Self {
+    pub(in crate::storage) fn new(object: &Arc<Object>, access: Access) -> Self {
         let at = if let Access::Range(range) = &access { range.start } else { 0 };
         Self { object: Arc::clone(object), access, at, piece: None, ahead: VecDeque::new() }
     }
 
     /// A reader that fetches nothing ahead of the first piece.
-    pub(super) fn of_the_start(object: &Arc<Object>) -> Self {
+    pub(in crate::storage) fn of_the_start(object: &Arc<Object>) -> Self {
         Self::new(object, Access::Range(0..FIRST[0]))
     }
 
     /// Begins to fetch the first bytes.
-    pub(super) fn prefetch(&mut self) {
+    pub(in crate::storage) fn prefetch(&mut self) {
         let first = self.piece_at(self.at);
         if self.ahead.is_empty() && !first.is_empty() {
             self.ahead.extend(self.object.begin_ahead(first));
