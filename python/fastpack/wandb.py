@@ -154,8 +154,11 @@ def _records(path: Path) -> Iterator[str]:
     try:
         with regular_file(path).open(encoding="utf-8") as lines:
             yield from (line.rstrip("\n") for line in lines)
-    except (OSError, UnicodeDecodeError) as refused:
-        message = f"{path} cannot be shown: {refused}; lines of text, JSON, Parquet and Arrow are"
+    except OSError as refused:
+        message = f"{path} cannot be shown: {refused.strerror or refused}"
+        raise FastpackError(message) from refused
+    except UnicodeDecodeError as refused:
+        message = f"{path} cannot be shown: it holds no text, JSON, Parquet or Arrow ({refused})"
         raise FastpackError(message) from refused
 
 

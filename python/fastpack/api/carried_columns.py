@@ -60,7 +60,9 @@ def pack_carrying(
     table = _whole(arguments["table"])
     for name in carried:
         if name not in table.column_names:
-            has = ", ".join(f"`{column}`" for column in [*get_args(Column), *table.column_names])
+            has = ", ".join(
+                f"`{column}`" for column in dict.fromkeys([*get_args(Column), *table.column_names])
+            )
             message = f"neither packed rows nor the table have `{name}`; they have {has}"
             raise OptionError(message, "columns")
     if arguments.get("output") is not None:

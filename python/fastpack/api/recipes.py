@@ -217,7 +217,7 @@ def _held(place: Path, name: str, value: object) -> object:
     """Converts the value of an option in a file to an argument of a call."""
     known = {option.name for option in options_of("pack_dir")}
     if name not in known:
-        hint = option_hint(name, known)
+        hint = option_hint(name, known, "pack_dir")
         raise _refused(place, name, Message("is no option", "; " if hint else "", hint))
     base = place.parent.absolute()
     if name in FUNCTIONS and isinstance(value, str):

@@ -83,7 +83,7 @@ def _add(
     else:
         parse = VALUES[flag.type] if flag.type else of_type(flag.parsed) if flag.parsed else None
         if parse and flag.secret:
-            parse = unquoted(parse)
+            parse = unquoted(parse, flag.example)
         settings = {"metavar": flag.metavar, "type": parse, "nargs": flag.nargs}
         rest |= {name: value for name, value in settings.items() if value is not None}
     if flag.spelling.startswith("-"):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from fastpack._fastpack import one_line
 from fastpack.arguments.message import Message, Setting
 from fastpack.errors import OptionError
+from fastpack.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from fastpack.options.option import Flag
 
@@ -37,7 +38,15 @@ def spelled(message: str, flags: Iterable[Flag]) -> str:
     by_option = {flag.option: flag for flag in flags}
 
     def spell(setting: Setting) -> str:
-        flag = by_option.get(setting.option)
+        flag = _flag_of(setting.option, by_option)
         return flag.spelled(setting.value) if flag else str(setting)
 
     return message.worded(spell)
+
+
+def _flag_of(option: str, by_option: Mapping[str, Flag]) -> Flag | None:
+    """The flag that sets an option. A field that its option stands for has that one's, as `padding.to` has `--padding`."""
+    holder, _, field = option.partition(".")
+    kinds = OPTIONS[holder].kinds.values() if holder in OPTIONS else ()
+    is_plain = bool(field) and any(kind.plain == field for kind in kinds)
+    return by_option.get(option) or (by_option.get(holder) if is_plain else None)

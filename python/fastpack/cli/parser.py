@@ -42,6 +42,9 @@ exit codes:
 _LINE: Final = 400
 """The most characters of a refusal, enough to list the words of any flag."""
 
+_NEAR: Final = 0.8
+"""The likeness from which on a flag is a misspelling, where it may also be the name of another program."""
+
 _RECIPES: Final = frozenset({"--config", "--like"})
 """Flags that name a source of options. With one of them no other flag is required."""
 
@@ -200,17 +203,27 @@ def _meant(typed: str, command: Command) -> str:
     of_python = name in taken and name in OPTIONS and field in objects_of(OPTIONS[name])
     if of_python or (plain in taken and plain not in spellings):
         return ", but an option of the function in Python: its value is an object, which no text names"
-    if plain in OPTION_ADVICE and plain not in known:
-        within = [spelling for option, spelling in known.items() if option.endswith(f".{plain}")]
+    within = [spelling for option, spelling in known.items() if option.endswith(f".{plain}")]
+    if (plain in OPTION_ADVICE or within) and plain not in known:
         # A field that its option stands for has no flag of its own.
         moved = known.get(f"{name}.{field}") or next(iter(within), None) or (field and known.get(name))
         if moved:
             return f"; did you mean `{moved}`{_with_kind(name, field)}?"
         return f"; {spelled(OPTION_ADVICE[plain], flags_of(command))}"
+    holder, _, inner = plain.partition(".")
+    fields = [field.name for field in fields_of(OPTIONS[holder].kinds.values())] if holder in OPTIONS else []
+    is_near = nearest(inner, fields, likeness=_NEAR) is not None
+    if inner and holder in known and not is_near and (example := _example_of(holder, command)):
+        return f"; options of a store are given as JSON, `{known[holder]} '{example}'`"
     meant = nearest_option(plain, known)
     if meant is None and FOREIGN_OPTIONS.get(plain) == "files":
         return "; name the files without a flag"
     return f"; did you mean `{known[meant]}`?" if meant else ""
+
+
+def _example_of(option: str, command: Command) -> str:
+    """The JSON that the flag of an option takes; empty if it takes no names of others."""
+    return next((flag.example for flag in flags_of(command) if flag.option == option), "")
 
 
 def _with_kind(name: str, field: str) -> str:

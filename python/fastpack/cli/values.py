@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["VALUES", "of_type", "unquoted"]
 
 
-def unquoted(parse: Callable[[str], object]) -> Callable[[str], object]:
+def unquoted(parse: Callable[[str], object], example: str = "") -> Callable[[str], object]:
     """The parser of a value that no message quotes, as it may be a secret."""
 
     def parsed(text: str) -> object:
@@ -30,8 +30,10 @@ def unquoted(parse: Callable[[str], object]) -> Callable[[str], object]:
             return parse(text)
         except (ArgumentTypeError, ValueError):
             wanted = parse.__name__.replace("_", " ")
+            such = f" such as '{example}'" if example else ""
             message = (
-                f"must be a {wanted.replace('json', 'JSON')}; what is given may be a secret, and is not shown"
+                f"must be a {wanted.replace('json', 'JSON')}{such}; "
+                "what is given may be a secret, and is not shown"
             )
             raise ArgumentTypeError(message) from None
 

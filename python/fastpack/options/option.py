@@ -127,6 +127,7 @@ class Flag(NamedTuple):
         holds: Whether it is no flag itself, but begins those of the options in its value.
         calls: The functions whose commands have it; empty if all that take the option do.
         secret: Whether no message quotes its value.
+        example: A value of it, where it is JSON with names of another program.
     """
 
     spelling: str
@@ -147,6 +148,7 @@ class Flag(NamedTuple):
     holds: bool = False
     calls: frozenset[str] = frozenset()
     secret: bool = False
+    example: str = ""
 
     @property
     def names(self) -> list[str]:

@@ -24,6 +24,10 @@ from fastpack.types import FsspecFileSystem, StrPath  # noqa: TC001  the types o
 __all__ = ["STORAGE_OPTIONS", "Storage", "storage_of"]
 
 
+_EXAMPLE: Final = '{"aws_region": "eu-west-1"}'
+"""Options of a store, as Python and JSON write them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Storage(Value):
     """Remote storage, the hub, and what is kept of them on this machine.
@@ -73,7 +77,7 @@ class Storage(Value):
 
     def check(self) -> None:
         """Refuses what a field cannot be, by the name of the field."""
-        wanted = 'a dict of texts such as {"aws_region": "eu-west-1"}'
+        wanted = f"a dict of texts such as {_EXAMPLE}"
         check_type("storage.options", self.options, (Mapping, type(None)), wanted, secret=True)
         others = {field.name for field in dataclasses.fields(self)} - {"options", "token"}
         misplaced = next((name for name in self.options or () if name in others), None)
@@ -104,11 +108,12 @@ STORAGE_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         flag=Flag(
             "--storage",
-            'options of remote storage, such as {"aws_region": "eu-west-1"}',
+            f"options of remote storage, such as {_EXAMPLE}",
             metavar="JSON",
             type="json_object",
             unset="environment variables",
             secret=True,
+            example=_EXAMPLE,
         ),
         kinds={Storage.kind: Storage},
     ),

@@ -29,7 +29,7 @@ from fastpack import _fastpack
 from fastpack import types as _types
 from fastpack.arguments.checks import nearest, shown
 from fastpack.arguments.functions import place_of
-from fastpack.arguments.message import Message
+from fastpack.arguments.message import Message, Setting
 from fastpack.errors import OptionError, OptionTypeError
 from fastpack.options.mistakes.foreign import meant_word
 
@@ -55,8 +55,10 @@ __all__ = [
     "parts_of",
     "paths_of",
     "refuse_fields",
+    "required_of",
     "spelled_as_word",
     "to_table",
+    "with_field",
     "word_of",
     "words_in",
 ]
@@ -266,6 +268,16 @@ def words_in(wanted: object) -> list[str]:
 def names_of(kind: type[Value]) -> list[str]:
     """The names of the fields of a kind of values."""
     return [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]  # every subclass is a dataclass
+
+
+def with_field(option: str, kind: type[Value], field: str, held: str = "...") -> Setting:
+    """An option with a value that has a field, for a message: `order=Balanced(ranks=...)`."""
+    return Setting(f"{option}.{field}", "...", f"{option}={kind.__name__}({field}={held})")
+
+
+def required_of(kind: type[Value]) -> list[str]:
+    """The names of the fields without a default."""
+    return [field.name for field in fields_of([kind]) if field.default is dataclasses.MISSING]
 
 
 def nondefault_fields(value: Value) -> list[str]:
@@ -508,13 +520,10 @@ def _build_value(option: str, kind: Kind, fields: Mapping[str, object]) -> Value
             raise
         raise type(refused)(refused.reason, f"{option}.{refused.option}") from None
     except TypeError:
-        missing = next(
-            it.name
-            for it in dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
-            if it.name not in fields and it.default is dataclasses.MISSING
-        )
-        message = "must be given"
-        raise OptionError(message, f"{option}.{missing}") from None
+        missing = next(name for name in required_of(kind) if name not in fields)
+        raise OptionError(
+            Message("must be given: ", with_field(option, kind, missing)), f"{option}.{missing}"
+        ) from None
 
 
 def _plain(field: object) -> object:

@@ -102,15 +102,21 @@ def transform(
         None if it is None or it.per == "batch" else OfRecords(it) for it in functions.values()
     )
     return NativeTransform(
-        filter=None if kept is None else _masking(_of_batches("filter", kept, of_kept)),
-        map=None if changed is None else _mapping("map", _of_batches("map", changed, of_changed)),
+        filter=None
+        if kept is None
+        else _masking(_of_batches("filter", kept, of_kept), _place("filter", kept)),
+        map=None
+        if changed is None
+        else _mapping("map", _of_batches("map", changed, of_changed), _place("map", changed)),
         filter_record=None if of_kept is None else _noted("filter", of_kept.answers_of),
         map_record=None
         if of_changed is None
         else _noted("map", functools.partial(of_changed.records_of, "map")),
         objective=None
         if objective is None
-        else _mapping(_OBJECTIVE, _of_batches(_OBJECTIVE, objective, of_objective)),
+        else _mapping(
+            _OBJECTIVE, _of_batches(_OBJECTIVE, objective, of_objective), _place(_OBJECTIVE, objective)
+        ),
         pictures=pictures,
         identity=" ".join(identity) or None,
         warnings=unnamed,
@@ -190,12 +196,24 @@ def _noted(option: str, function: Callable[[list[bytes]], Returned]) -> Callable
     return call
 
 
-def _masking(function: BatchFunction) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
+_PER_RECORD: Final = '`fastpack.Function(f, per="record")` takes one record, as a dict'
+"""The remedy for a function that does not take batches."""
+
+
+def _place(option: str, function: Function[object]) -> str:
+    """The place of what a function raises, and what it was given."""
+    place = f"while fastpack called `{option}`"
+    if function.per == "record":
+        return place
+    return f"{place} with a batch of records, a `pyarrow.RecordBatch`; {_PER_RECORD}"
+
+
+def _masking(function: BatchFunction, place: str) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
     @functools.wraps(function)
     def call(rows: pa.RecordBatch) -> pa.BooleanArray:
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
-        with noted("while fastpack called `filter`"):
+        with noted(place):
             result = function(rows)
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
@@ -206,18 +224,20 @@ def _masking(function: BatchFunction) -> Callable[[pa.RecordBatch], pa.BooleanAr
         if mask is None or not (pa.types.is_boolean(mask.type) or len(mask) == 0):
             found = f"a `{type(result).__qualname__}`" if mask is None else f"an array of {mask.type}"
             message = f"must return a boolean for each row, not {found}"
+            if isinstance(result, bool):
+                message += f"; {_PER_RECORD}, and returns one boolean"
             raise OptionTypeError(message, "filter")
         return cast("pa.BooleanArray", mask.cast(pa.bool_()))
 
     return call
 
 
-def _mapping(option: str, function: BatchFunction) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def _mapping(option: str, function: BatchFunction, place: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     @functools.wraps(function)
     def call(rows: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa  # noqa: PLC0415  slow to import
 
-        with noted(f"while fastpack called `{option}`"):
+        with noted(place):
             result = function(rows)
         if isinstance(result, pa.RecordBatch):
             return result
@@ -230,6 +250,8 @@ def _mapping(option: str, function: BatchFunction) -> Callable[[pa.RecordBatch],
             ]
             return pa.RecordBatch.from_arrays(columns, schema=result.schema)
         message = f"must return a pyarrow.RecordBatch, not a `{type(result).__qualname__}`"
+        if isinstance(result, dict):
+            message += f"; {_PER_RECORD}, and returns one"
         raise OptionTypeError(message, option)
 
     return call

@@ -15,7 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import fastpack
+from fastpack.arguments.message import Message, Setting
 from fastpack.cli import main
+from fastpack.cli.commands import COMMANDS
+from fastpack.cli.messages import spelled
+from fastpack.cli.parser import flags_of
 
 MOST = 1500
 REPOSITORY = Path(__file__).parents[3]
@@ -212,6 +216,16 @@ def test_a_message_names_options_as_its_reader_types_them(tmp_path, capsys):
     typed = ["pack", EXAMPLES / "chat.jsonl", "-o", packed, "-t", EXAMPLES / "tokenizer", "-m", 512]
     assert main([str(it) for it in typed]) == 1
     assert "pass --exists overwrite to write next to them" in capsys.readouterr().err
+
+
+def test_options_side_by_side_in_a_message_are_given_together():
+    message = Message("give ", Setting("padding.to", 64), Setting("padding.side", "left"), ", or none")
+    assert message == 'give padding=Padding(to=64, side="left"), or none'
+    assert pickle.loads(pickle.dumps(message)) == message
+    flags = flags_of(COMMANDS["pack"])
+    assert spelled(message, flags) == "give --padding 64 --padding.side left, or none"
+    others = Message(Setting("order", "input"), Setting("seed", 1))
+    assert (others, spelled(others, flags)) == ('order="input", seed=1', "--order input --seed 1")
 
 
 def test_text_that_is_quoted_is_no_option(tmp_path, capsys):

@@ -188,6 +188,25 @@ def test_rows_of_a_group_have_similar_lengths(bert):
         assert row["labels"] == SHAPES["texts"][row["source_row"][0] - 1]["label"]
 
 
+@pytest.mark.parametrize(
+    ("objective", "record"),
+    [
+        ("multi_label", {"text": "a river", "labels": ["wet"]}),
+        ("preference", {"prompt": "a", "chosen": "river", "rejected": "stone"}),
+        ("generation", {"prompt": "a river"}),
+    ],
+)
+def test_rows_of_padding_that_would_be_trained_are_refused(bert, objective, record):
+    def packed_for(ranks, on_remainder):
+        order = fastpack.Balanced(ranks, on_remainder=on_remainder)
+        return fastpack.pack_records([record] * 3, bert, objective=objective, max_length=32, order=order)
+
+    with pytest.raises(fastpack.OptionError, match=r"`order\.on_remainder`: must be .drop. or .repeat. with"):
+        packed_for(2, "pad")
+    assert packed_for(2, "drop").num_rows == 2
+    assert packed_for(2, "repeat").num_rows == 4
+
+
 def test_labels_are_numbers_or_names_of_classes(bert):
     named = [record | {"label": NAMES[record["label"]]} for record in SHAPES["texts"]]
     wanted = packed(bert, SHAPES["texts"])

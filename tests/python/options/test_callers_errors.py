@@ -214,7 +214,37 @@ def test_a_note_of_the_callers_own_stays_beside_that_of_the_place(tokenizer, fil
 
     with pytest.raises(_OwnError) as caught:
         fastpack.pack_files(files, filter=fail, **options(tokenizer))
-    assert caught.value.__notes__ == ["own", "while fastpack called `filter`"]
+    own, place = caught.value.__notes__
+    assert own == "own"
+    assert place.startswith("while fastpack called `filter`")
+
+
+TAKES = 'with a batch of records, a `pyarrow.RecordBatch`; `fastpack.Function(f, per="record")` takes one record, as a dict'
+
+
+@pytest.mark.parametrize("option", ["filter", "map"])
+def test_a_note_says_that_a_bare_function_takes_batches(option, tokenizer, files):
+    if sys.version_info < (3, 11):
+        pytest.skip("no notes")
+
+    def of_records(record):
+        return record["messages"]["content"]
+
+    with pytest.raises(TypeError) as caught:
+        fastpack.pack_files(files, **{option: of_records}, **options(tokenizer))
+    assert caught.value.__notes__ == [f"while fastpack called `{option}` {TAKES}"]
+    function = fastpack.Function(of_records, fingerprint="v1", per="record")
+    with pytest.raises(TypeError) as caught:
+        fastpack.pack_files(files, **{option: function}, **options(tokenizer))
+    assert caught.value.__notes__ == [f"while fastpack called `{option}`"]
+
+
+@pytest.mark.parametrize(("option", "answer"), [("filter", True), ("map", {"text": "a boat"})])
+def test_the_answer_of_a_function_of_records_is_told_how_to_give_it(option, answer, tokenizer, files):
+    with pytest.raises(
+        fastpack.OptionTypeError, match=r'`fastpack\.Function\(f, per="record"\)` takes one record'
+    ):
+        fastpack.pack_files(files, **{option: lambda _: answer}, **options(tokenizer))
 
 
 class Failing(MemoryFileSystem):

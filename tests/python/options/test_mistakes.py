@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -22,6 +23,7 @@ from fastpack.options.mistakes.foreign import (
     FOREIGN_WORDS,
     OPTION_ADVICE,
 )
+from fastpack.options.value import fields_of
 
 MESSAGES = [{"role": "user", "content": "the river"}, {"role": "assistant", "content": "a boat"}]
 
@@ -79,7 +81,16 @@ KEYWORDS = [
     ({"padding_side": "left"}, "`padding` takes `Padding(side=...)`"),
     ({"truncation_side": "left"}, "`overlong` takes `Truncate(side=...)`"),
     ({"balance_ranks": 8}, "`order` takes `Balanced(ranks, on_remainder=...)`"),
-    ({"drop_last": True}, "`strategy` takes `Concat(drop_last=...)`"),
+    ({"drop_last": True}, "`drop_last` is a field of `strategy`: strategy=Concat(drop_last=...)"),
+    ({"align_to": 8}, "`align_to` is a field of `strategy`: strategy=Mix(align_to=...)"),
+    (
+        {"ranks": 8},
+        "`ranks` is a field of `order`: order=Balanced(ranks=...); `ranks` is an option of `stream`",
+    ),
+    ({"fields": {"text": "body"}}, "`fields` is a field of `reading`: reading=Reading(fields=...)"),
+    ({"roles": ["tool"]}, "`roles` is a field of `train_on`: train_on=TrainOn(roles=...)"),
+    ({"fetch": True}, "`fetch` is a field of `reading.images`: reading=Reading(images=Images(fetch=...))"),
+    ({"side": "left"}, "`side` is a field of `overlong` and `padding`: overlong=Truncate(side=...)"),
     ({"align_documents_to": 8}, "`strategy` takes a value such as `Mix(align_to=...)`"),
     ({"dataset_text_field": "body"}, '`reading=Reading(fields={"text": "..."})` names the field'),
     ({"assistant_only_loss": True}, '`train_on="assistant"`'),
@@ -105,6 +116,118 @@ def test_a_keyword_of_another_tool_is_answered_with_ours(given, told, corpus, to
         fastpack.pack_files(corpus, tokenizer_dir, **({"max_length": 256} | given))
     assert told in str(caught.value)
     assert caught.value.option == next(iter(given))
+
+
+#: Fields of two options, one of which is of `stream`. Their own answer names both.
+BOTH = ("rank", "world_size")
+
+
+def test_a_keyword_that_is_a_field_of_a_value_is_answered_with_its_option(corpus, tokenizer_dir):
+    known = inspect.signature(fastpack.pack_dir).parameters
+    held = {
+        (option, field.name)
+        for option in known
+        if option in OPTIONS
+        for field in fields_of(OPTIONS[option].kinds.values())
+        if field.name not in {*known, *BOTH} and (not field.calls or "pack_dir" in field.calls)
+    }
+    assert {
+        ("strategy", "align_to"),
+        ("order", "ranks"),
+        ("reading", "fields"),
+        ("train_on", "roles"),
+    } <= held
+    for option, field in sorted(held):
+        with pytest.raises(fastpack.OptionTypeError) as caught:
+            fastpack.pack_dir(corpus, "out", tokenizer_dir, max_length=256, **{field: 8})
+        holders, _, spelling = str(caught.value).partition(f"`{field}` is a field of ")[2].partition(": ")
+        assert f"`{option}`" in holders
+        assert f"({field}=...)" in spelling
+
+
+SPELLINGS = [
+    # the options, the one that is refused, and the right spelling
+    ({"order": "balanced"}, "order.ranks", "must be given: order=Balanced(ranks=...)"),
+    ({"columns": ["input_ids", "group"]}, "columns", "which only order=Balanced(ranks=...) makes"),
+    (
+        {"padding": fastpack.Padding(side="left")},
+        "padding.side",
+        'give padding=Padding(to="max_length", side="left"), or leave it out',
+    ),
+    (
+        {"special_tokens": fastpack.SpecialTokens(bos=True, eos=True)},
+        "special_tokens.bos",
+        "is True, but the tokenizer names no `bos_token`; leave it out, or give the tokenizer one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "option", "told"), SPELLINGS, ids=repr)
+def test_an_option_that_lacks_another_is_answered_with_both(given, option, told, corpus, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError) as caught:
+        fastpack.pack_files(corpus, tokenizer_dir, max_length=256, **given)
+    assert caught.value.option == option
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("padding", "spelled"),
+    [
+        ("max_length", 'padding=Padding(to="max_length", token_id=0)'),
+        (8, "padding=Padding(to=8, token_id=0)"),
+    ],
+)
+def test_padding_without_a_tokenizer_is_told_where_its_id_goes(padding, spelled):
+    rows = pa.table({"input_ids": [[1, 2, 3]]})
+    with pytest.raises(fastpack.OptionError) as caught:
+        fastpack.pack_table(rows, max_length=64, padding=padding)
+    assert str(caught.value).endswith(f"give it, such as {spelled}")
+
+
+def test_a_value_that_was_given_is_not_offered_again(corpus, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError) as caught:
+        fastpack.pack_files(
+            corpus, tokenizer_dir, max_length=256, special_tokens=fastpack.SpecialTokens(bos=True)
+        )
+    assert "meant" not in str(caught.value)
+
+
+OWN_FIELDS = [
+    # the objective, the fields of a record, and those that the hint names
+    (
+        "preference",
+        ("question", "good", "bad"),
+        {"chosen": "good", "rejected": "bad", "prompt": "question"},
+    ),
+    ("preference", ("prompt", "preferred", "bad"), {"chosen": "preferred", "rejected": "bad"}),
+    ("classification", ("text", "sentiment"), {"label": "sentiment"}),
+    ("classification", ("body", "category"), {"text": "body", "label": "category"}),
+    ("multi_label", ("text", "tags"), {"label": "tags"}),
+]
+
+
+@pytest.mark.parametrize(("objective", "fields", "named"), OWN_FIELDS, ids=repr)
+def test_fields_of_ones_own_are_named_for_the_objective(objective, fields, named, tokenizer_dir):
+    record = {field: ["a"] if field == "tags" else "a" for field in fields}
+    given = {"max_length": 64, "objective": objective}
+    with pytest.raises(fastpack.RecordError) as caught:
+        fastpack.pack_records([record], tokenizer_dir, **given)
+    hint = re.search(r"did you mean `reading=Reading\(fields=(.*)\)`\?$", str(caught.value))
+    assert hint is not None
+    assert json.loads(hint[1]) == named
+    reading = fastpack.Reading(fields=named)
+    table = fastpack.pack_records([record], tokenizer_dir, reading=reading, **given)
+    assert table.num_rows == 1
+    assert not any("is not read" in warning for warning in fastpack.Report.of(table).warnings)
+
+
+def test_a_field_that_none_of_the_record_stands_for_gives_no_hint(tokenizer_dir):
+    for fields in (("body", "other"), ("text", "other")):
+        with pytest.raises(fastpack.RecordError) as caught:
+            fastpack.pack_records(
+                [dict.fromkeys(fields, "a")], tokenizer_dir, max_length=64, objective="classification"
+            )
+        assert "did you mean" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -219,6 +342,19 @@ COMMAND_LINES = [
     (["pack", "chat.jsonl", "-o", "out", "-m", "8", "--packing"], "rows are always packed"),
     (["pack", "chat.jsonl", "-o", "out", "-m", "8", "--strategy", "bfd"], 'did you mean "best_fit"?'),
     (["pack", "chat.jsonl", "-o", "out", "-m", "eight"], "no number of tokens such as 4096 or 4k"),
+    (
+        ["pack", "chat.jsonl", "-o", "out", "-m", "8", "--storage.aws_region", "x"],
+        """options of a store are given as JSON, `--storage '{"aws_region": "eu-west-1"}'`""",
+    ),
+    (
+        ["pack", "chat.jsonl", "-o", "out", "-m", "8", "--storage", "aws_region=x"],
+        """must be a JSON object such as '{"aws_region": "eu-west-1"}'""",
+    ),
+    (
+        ["pack", "chat.jsonl", "-o", "out", "-m", "8", "--storage.revison", "x"],
+        "did you mean `--storage.revision`?",
+    ),
+    (["pack", "chat.jsonl", "-o", "out", "-m", "8", "--token-id", "0"], "did you mean `--padding.token-id`?"),
     (["scan", "chat.jsonl", "--tokeniser", "x"], "did you mean `--tokenizer`?"),
     (["inspect", "a", "b"], "`b` is one argument too many"),
     (["completion", "powershell"], "must be one of bash, zsh, fish"),

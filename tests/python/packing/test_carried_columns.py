@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import datasets
 import numpy as np
 import pyarrow as pa
@@ -197,3 +199,11 @@ def test_columns_that_cannot_be_carried_are_refused(tmp_path, change, options, s
         fastpack.pack_table(
             table, **{"columns": ["input_ids", "reward"], "max_length": 16, **FORM, **options}
         )
+
+
+def test_the_columns_that_there_are_are_listed_once():
+    with pytest.raises(fastpack.OptionError) as refused:
+        fastpack.pack_table(table_of([5]), **{"columns": ["input_ids", "rewards"], "max_length": 16, **FORM})
+    listed = re.findall("`([^`]+)`", str(refused.value).partition("they have ")[2])
+    assert {"input_ids", "labels", "reward"} <= {*listed}
+    assert len(listed) == len({*listed})

@@ -408,3 +408,15 @@ def test_a_hundred_tables_are_read_by_few_requests(tmp_path, tokenizer_dir, stor
         pq.write_table(table, tmp_path / f"{number:02}.parquet")
     put(client, bucket, tmp_path)
     assert rows(f"s3://{bucket}", tokenizer_dir, storage_options=store) == rows(tmp_path, tokenizer_dir)
+
+
+def test_a_bucket_that_is_not_there_is_named_in_few_words(tokenizer_dir, store):
+    for files in (
+        "s3://no-bucket-of-this-name/",
+        "s3://no-bucket-of-this-name/*.jsonl",
+        "s3://no-bucket-of-this-name/a.jsonl",
+    ):
+        with pytest.raises(fastpack.InputNotFoundError, match="No such") as caught:
+            rows(files, tokenizer_dir, storage_options=store)
+        assert "no-bucket-of-this-name" in str(caught.value)
+        assert "<" not in str(caught.value)

@@ -187,7 +187,14 @@ def test_a_server_that_tells_no_etag_and_no_time_gives_files_that_are_not_known_
     with serving(texts, Faults(etags=False, times=False)) as server:
         options = {"tokenizer": tokenizer_dir, "max_length": 512}
         report = fastpack.pack_dir(f"{server.url}/0.jsonl", tmp_path / "packed", **options)
-        assert any("not resumed" in warning and "0.jsonl" in warning for warning in report.warnings)
+        assert any(
+            warning.startswith(
+                "1 file is in storage that gives neither an ETag nor a time: a later change of it "
+            )
+            and "a job on it is not resumed" in warning
+            and "0.jsonl" in warning
+            for warning in report.warnings
+        )
         with pytest.raises(fastpack.OutputError):
             fastpack.pack_dir(f"{server.url}/0.jsonl", tmp_path / "packed", **options)
 
@@ -309,3 +316,19 @@ def test_a_wrong_option_is_refused(options, said, texts, tokenizer_dir):
         pytest.raises((fastpack.OptionError, fastpack.OptionTypeError), match=said),
     ):
         rows(f"{server.url}/0.jsonl", tokenizer_dir, **options)
+
+
+@pytest.mark.parametrize(
+    "page", ["<!DOCTYPE HTML><title>Directory listing</title>", "\n<html><body>Log in</body></html>"]
+)
+def test_a_page_of_html_is_no_file_of_records(page, tmp_path, tokenizer_dir):
+    """Servers send one for a folder, for a login, and for an error that they do not call one."""
+    (tmp_path / "index.html").write_text(page)
+    (tmp_path / "page.txt").write_text(page)
+    with serving(tmp_path) as server:
+        with pytest.raises(
+            fastpack.OptionError, match=r"index\.html` is a page of HTML.*give the URL of each file"
+        ):
+            rows(f"{server.url}/index.html", tokenizer_dir)
+        named_as_text = rows(f"{server.url}/page.txt", tokenizer_dir)
+    assert named_as_text == rows(tmp_path / "page.txt", tokenizer_dir)

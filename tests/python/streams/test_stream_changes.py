@@ -209,3 +209,21 @@ def test_without_strict_a_changed_file_goes_on(tmp_path: Path) -> None:
         stream.load_state_dict(again)
         after += rows_of(stream, 10)
     assert [len(row) for row in after] == [len(row) for row in rows[given : given + 12]]
+
+
+def test_without_strict_a_state_of_longer_rows_is_refused_by_the_length(tmp_path: Path) -> None:
+    documents(tmp_path, random.Random(1))
+    options: dict[str, Any] = {"tokenizer": None, "epochs": None, "lanes": 1, "batch_size": 1}
+    files = files_of(tmp_path)
+    with flat.stream(files, max_length=8 * LENGTH, **options) as stream:
+        next(stream)
+        state = stream.state_dict()
+    with flat.stream(files, max_length=LENGTH, **options) as stream:
+        stream.load_state_dict(state, strict=False)
+        with pytest.raises(
+            fastpack.OptionError, match=r"holds an unfinished row of .* tokens, and rows have .* now"
+        ):
+            next(stream)
+    with flat.stream(files, max_length=16 * LENGTH, **options) as stream:
+        stream.load_state_dict(state, strict=False)
+        next(stream)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import itertools
 import json
+import lzma
+import random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from campaign import tries
 from conftest import sentence
@@ -151,36 +156,83 @@ def test_a_source_with_fewer_records_than_lanes_is_refused(
     assert refused.value.option == "weights"
 
 
+def refusal_of_a_share(
+    web: Path, short: Path, loaded: fastpack.Tokenizer, **options: Any
+) -> fastpack.OptionError:
+    given = {"short": short, "web": web}
+    stream = flat.stream(given, loaded, weights={"short": 1, "web": 1}, **(OPTIONS | options))
+    with pytest.raises(fastpack.OptionError) as refused:
+        list(itertools.islice(stream, 9))
+    return refused.value
+
+
 def test_a_source_that_cannot_be_divided_is_named_with_its_file(
     sources: dict[str, Path], tmp_path: Path, loaded: fastpack.Tokenizer
 ) -> None:
     whole = tmp_path / "whole.jsonl.gz"
     whole.write_bytes(gzip.compress(sources["long"].read_bytes()))
-    stream = flat.stream(
-        {"short": sources["short"], "web": whole}, loaded, weights={"short": 1, "web": 1}, **OPTIONS
-    )
-    with pytest.raises(fastpack.OptionError) as refused:
-        list(itertools.islice(stream, 9))
-    said = str(refused.value)
-    assert f"give source `web` ({whole}) a share, but lane" in said
-    assert "`fastpack reindex`" in said
-    assert "fewer `ranks.lanes`" in said
-    for name, text in (
-        ("whole.csv", "text\n" + "".join(f"{sentence(number, 40)}\n" for number in range(200))),
-        ("whole.json", json.dumps([{"text": sentence(number, 40)} for number in range(200)])),
-    ):
-        (tmp_path / name).write_text(text)
-        given = {"short": sources["short"], "web": tmp_path / name}
-        other = flat.stream(given, loaded, weights={"short": 1, "web": 1}, **OPTIONS)
-        with pytest.raises(
-            fastpack.OptionError, match="write its records as JSON Lines or Parquet"
-        ) as refused:
-            list(itertools.islice(other, 9))
-        assert "reindex" not in str(refused.value)
+    refused = refusal_of_a_share(whole, sources["short"], loaded)
+    assert refused.option == "weights"
+    assert f"source `web` ({whole}) has a share, but lane" in refused.reason
+    assert "take fewer lanes, such as ranks=Ranks(lanes=1)" in refused.reason
     options = OPTIONS | {"lanes": 1, "batch_size": 1}
     named = {"short": sources["short"], "web": whole}
     with flat.stream(named, loaded, weights={"short": 1, "web": 1}, **options) as again:
         assert len(list(itertools.islice(again, 9))) == 9
+
+
+REMEDIES = {
+    "whole.jsonl.gz": "decompress its files (`gzip -dk {path}`)",
+    "whole.jsonl.bz2": "decompress its files (`bzip2 -dk {path}`)",
+    "whole.jsonl.xz": "decompress its files (`xz -dk {path}`)",
+    "a name.jsonl.gz": "decompress its files (`gzip -dk '{path}'`)",
+    "whole.csv": "write its records as JSON Lines without compression",
+    "whole.json": "write its records as JSON Lines without compression",
+    "whole.parquet": "write its records as JSON Lines without compression",
+    "few.jsonl": "take more records",
+}
+
+
+@pytest.mark.parametrize("name", REMEDIES)
+def test_a_source_that_lanes_cannot_share_is_told_what_helps_its_files(
+    name: str, sources: dict[str, Path], tmp_path: Path, loaded: fastpack.Tokenizer
+) -> None:
+    """`fastpack reindex` makes one part of so small a file."""
+    records = [{"text": sentence(number, 40)} for number in range(200)]
+    lines = sources["long"].read_bytes()
+    path = tmp_path / name
+    pq.write_table(pa.Table.from_pylist(records), tmp_path / "whole.parquet")
+    contents = {
+        ".gz": gzip.compress(lines),
+        ".bz2": bz2.compress(lines),
+        ".xz": lzma.compress(lines),
+        ".csv": ("text\n" + "".join(f"{record['text']}\n" for record in records)).encode(),
+        ".json": json.dumps(records).encode(),
+        ".jsonl": json.dumps(records[0]).encode(),
+        ".parquet": (tmp_path / "whole.parquet").read_bytes(),
+    }
+    path.write_bytes(contents[path.suffix])
+    reason = refusal_of_a_share(path, sources["short"], loaded).reason
+    assert REMEDIES[name].format(path=path) in reason
+    assert "reindex" not in reason
+
+
+def test_a_source_large_enough_for_its_lanes_is_told_the_command_that_divides_it(
+    sources: dict[str, Path], tmp_path: Path, loaded: fastpack.Tokenizer
+) -> None:
+    whole = tmp_path / "whole.jsonl.gz"
+    texts = [random.Random(number).randbytes(40_000).hex() for number in range(100)]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    whole.write_bytes(gzip.compress(lines.encode(), 1))
+    options = {"lanes": 3, "batch_size": 1, "overlong": "truncate"}
+    refused = refusal_of_a_share(whole, sources["short"], loaded, **options)
+    command = ["fastpack", "reindex", str(whole), "-o", "framed/"]
+    assert f"have `{' '.join(command)}` divide its files into parts of 1 MiB" in refused.reason
+    done = fastpack.reindex(whole, tmp_path / "framed")
+    assert done.files[0].parts >= 3
+    given = {"short": sources["short"], "web": done.files[0].path}
+    with flat.stream(given, loaded, weights={"short": 1, "web": 1}, **(OPTIONS | options)) as stream:
+        assert len(list(itertools.islice(stream, 9))) == 9
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,7 @@ _MOVED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("ranks.lanes", "Ranks"): ("lanes",),
     ("ranks.on_end", "Ranks"): ("on_end",),
     ("ranks.all_reduce", "Ranks"): ("all_reduce",),
+    ("order.on_remainder", "Balanced"): ("on_remainder",),
     ("overlong.side", "Truncate"): ("truncation_side", "truncate_side"),
     ("strategy.drop_last", "Concat"): ("drop_last", "drop_incomplete", "drop_remainder", "tail"),
     ("strategy.open_rows", "BestFit"): ("open_packs",),
@@ -256,15 +257,6 @@ OPTION_ADVICE: Final[dict[str, str]] = {
     "train_on_inputs": _set("train_on", "all", "trains prompts too"),
     "train_on_prompt": _set("train_on", "all", "trains prompts too"),
     "roles_to_train": "`train_on` takes a `TrainOn` with the `roles`; `train` and `weight` of a message win over it",
-    **dict.fromkeys(
-        (
-            "mask_reasoning_content",
-            "mask_generation_prompt",
-            "mask_tool_calls",
-            "drop_history_reasoning_content",
-        ),
-        "`train_on` takes a `TrainOn` with that argument",
-    ),
     **{name: _held_by(place, value) for (place, value), names in _MOVED.items() for name in names},
     **dict.fromkeys(
         _CLASSES,
@@ -282,7 +274,7 @@ OPTION_ADVICE: Final[dict[str, str]] = {
                 "rank",
                 "world_size",
             ),
-            ("order", "`Balanced(ranks, on_remainder=...)`"): (*_RANKS, "on_remainder"),
+            ("order", "`Balanced(ranks, on_remainder=...)`"): _RANKS,
         }.items()
         for name in names
     },
@@ -397,6 +389,9 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("mask",), "attention_mask"),
         **dict.fromkeys(("image", "picture", "pictures", "photo", "photos"), "images"),
         **dict.fromkeys(("query", "inputs"), "prompt"),
+        **dict.fromkeys(("good", "better", "preferred", "accepted", "winner", "win"), "chosen"),
+        **dict.fromkeys(("bad", "worse", "dispreferred", "loser", "lose"), "rejected"),
+        **dict.fromkeys(("sentiment", "class", "classes", "category", "categories", "tags"), "label"),
         "weights": "loss_weights",
     },
     "columns": {
@@ -492,7 +487,8 @@ def meant_word(option: str, value: object, words: Sequence[str]) -> str:
     for word in _each(value):
         plain = re.sub(r"[-_ ]+", "_", word.strip().lower())
         advice = WORD_ADVICE.get(option, {}).get(plain)
-        if advice:
+        # `True`, which was refused for another reason, is not offered again.
+        if advice and not advice.startswith(f"{value} "):
             return advice
         if word in words:
             continue

@@ -35,7 +35,7 @@ def field_hint(message: str, configured: object = None) -> str:
     if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
         return Message("pairs of preferences take ", Setting("objective", "preference"))
     hints = [
-        hint
+        {**hint, **_prompt_beside(parts, {*found} - {*hint.values()}, fields)}
         for parts in _fastpack.required_fields().values()
         if parts and _is_wanted(parts, wanted) and (hint := _named(parts, found, fields))
     ]
@@ -43,8 +43,32 @@ def field_hint(message: str, configured: object = None) -> str:
     return Message("did you mean `", Setting("reading.fields", {**fields, **hint}), "`?") if hint else ""
 
 
+_REQUESTS = ("prompt_completion", "instruction", "question_answer")
+"""The shapes whose first field is a request."""
+
+
+def _prompt_beside(
+    parts: Sequence[Sequence[str]], left: set[str], fields: Mapping[str, str]
+) -> dict[str, str]:
+    """The field of a prompt beside answers that are preferred and not, which need none."""
+    if parts[0][0] != "chosen" or "prompt" in {*left, *fields}:
+        return {}
+    shapes = _fastpack.required_fields()
+    requests = {name for shape in _REQUESTS for name in shapes[shape][0]}
+    found = next((field for field in sorted(left) if field.strip().lower() in requests), None)
+    return {"prompt": found} if found else {}
+
+
+_NAMES_ALONE = re.compile(r"expected (?:`[^`]+`(?:, | or |$))+")
+"""The beginning of an error that names the parts of each shape of an objective, and nothing else."""
+
+
 def _is_wanted(parts: Sequence[Sequence[str]], wanted: str) -> bool:
     """True if the error expects a shape: by the names of its parts, or in words."""
+    names_alone = _NAMES_ALONE.search(wanted)
+    if names_alone and names_alone.end() == len(wanted):
+        listed = [re.findall(r"`([^`]+)`", shape) for shape in names_alone[0].split(" or ")]
+        return [names[0] for names in parts] in listed
     if "question and an answer" in wanted and parts[0][0] == "question":
         return True
     # A prompt alone is a record of rows of prompts.

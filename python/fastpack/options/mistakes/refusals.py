@@ -22,7 +22,7 @@ from fastpack.options.native import value_in
 from fastpack.options.objective import KINDS, Objective
 from fastpack.options.option import PACKED_OBJECTIVES
 from fastpack.options.records import Reading
-from fastpack.options.value import fields_of, refuse_fields, word_of, words_in
+from fastpack.options.value import fields_of, refuse_fields, required_of, with_field, word_of, words_in
 from fastpack.types import Strategy
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def with_hint(
         if not hint:
             return refused
         return RecordError(Message(str(refused), "; ", hint), refused.path, refused.line, refused.reason)
+    if isinstance(refused.reason, Message) and (spelled := _with_required(refused.reason)) != refused.reason:
+        refused = type(refused)(spelled, refused.option)
     place = _places(name).get(refused.option)
     if place is not None:
         return with_hint(type(refused)(refused.reason, place), name, arguments)
@@ -78,6 +80,19 @@ def with_hint(
     if not hint or "did you mean" in refused.reason:
         return refused
     return type(refused)(Message(refused.reason, "; ", hint), refused.option)
+
+
+def _with_required(message: Message) -> Message:
+    """A message in which a word whose value needs a field is that value: `order=Balanced(ranks=...)` for `order="balanced"`."""
+
+    def spelled(part: str | Setting) -> str | Setting:
+        if not isinstance(part, Setting) or part.option not in OPTIONS or not isinstance(part.value, str):
+            return part
+        kind = OPTIONS[part.option].kinds.get(part.value)
+        needed = required_of(kind) if kind else []
+        return with_field(part.option, kind, needed[0]) if kind and needed else part
+
+    return Message(*map(spelled, message.parts))
 
 
 def _value_and_words(option: str, name: str, arguments: Mapping[str, object]) -> tuple[object, Sequence[str]]:
@@ -154,7 +169,7 @@ def _refuse_misplaced(
     """Refuses keywords that a function does not have, too many values without one, and one that is missing."""
     for option in keywords:
         if option not in parameters:
-            hint = option_hint(option, parameters)
+            hint = option_hint(option, parameters, name)
             reason = Message(f"{name} has none of that name{'; ' if hint else ''}", hint)
             raise OptionTypeError(reason, option)
     positional = [it.name for it in parameters.values() if it.kind is it.POSITIONAL_OR_KEYWORD]

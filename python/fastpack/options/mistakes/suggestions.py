@@ -17,10 +17,13 @@ from fastpack.options.mistakes.foreign import (
     OPTION_ADVICE,
     meant_word,
 )
-from fastpack.options.value import spelled_as_word
+from fastpack.options.value import fields_of, is_kind, parts_of, spelled_as_word, with_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from fastpack.arguments.message import Setting
+    from fastpack.options.value import Kind
 
 __all__ = ["nearest_option", "option_hint", "spelled_as_ours", "word_hint", "words_of"]
 
@@ -35,9 +38,14 @@ def nearest_option(name: str, known: Iterable[str]) -> str | None:
     return nearest(plain, listed)
 
 
-def option_hint(name: str, known: Iterable[str]) -> str:
+def option_hint(name: str, known: Iterable[str], call: str) -> str:
     """A hint for an unknown keyword of a function; empty if no option is near."""
     plain, listed = name.replace("-", "_").lower(), list(known)
+    is_advised = plain in OPTION_ADVICE and plain not in MOVED
+    field = "" if is_advised else _field_hint(plain, listed, call)
+    if field:
+        elsewhere = _elsewhere(plain, listed)
+        return Message(field, "; " if elsewhere else "", elsewhere)
     if plain in OPTION_ADVICE:
         elsewhere = _elsewhere(MOVED.get(plain, "").partition(".")[0], listed)
         return Message(OPTION_ADVICE[plain], "; " if elsewhere else "", elsewhere)
@@ -48,6 +56,44 @@ def option_hint(name: str, known: Iterable[str]) -> str:
     if meant:
         return f"did you mean `{meant}`?"
     return OPTION_ADVICE.get(nearest(plain, OPTION_ADVICE) or "", "")
+
+
+def _field_hint(name: str, known: Iterable[str], call: str) -> str:
+    """The sentence that a name is a field of the value of some options of a call; empty if it is none."""
+    found: dict[str, Setting] = {}
+    for option in known:
+        for kind in _kinds_of(option, call):
+            if _heeds(kind, name, call):
+                found.setdefault(option, with_field(option, kind, name))
+            for field in fields_of([kind]):
+                inner = next(
+                    (it for it in parts_of(field.type) if is_kind(it) and _heeds(it, name, call)), None
+                )
+                if inner is not None:
+                    within = f"{inner.__name__}({name}=...)"
+                    setting = with_field(option, kind, field.name, within)
+                    found.setdefault(
+                        f"{option}.{field.name}", setting._replace(option=f"{setting.option}.{name}")
+                    )
+    if not found:
+        return ""
+    *others, last = (f"`{place}`" for place in found)
+    holders = f"{', '.join(others)} and {last}" if others else last
+    return Message(f"`{name}` is a field of {holders}: ", next(iter(found.values())))
+
+
+def _kinds_of(option: str, call: str) -> Iterator[Kind]:
+    """The kinds of values with fields of their own that an option takes in a call."""
+    if option not in OPTIONS:
+        return
+    kinds = OPTIONS[option].kinds.values()
+    named = {*re.findall(r"\b[A-Z]\w+", OPTIONS[option].in_call(call).type)}
+    yield from (kind for kind in kinds if not named.isdisjoint(base.__name__ for base in kind.__mro__))
+
+
+def _heeds(kind: Kind, name: str, call: str) -> bool:
+    """True if a kind of values has a field of this name, and the call heeds it."""
+    return any(it.name == name and (not it.calls or call in it.calls) for it in fields_of([kind]))
 
 
 def _elsewhere(option: str, known: Sequence[str]) -> str:

@@ -263,7 +263,7 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
             "estimated",
             f"from {counted(sample.records, 'record')}, {sample.share:.2%} of the bytes: all that is said of records, tokens and rows",
         )
-    yield "records", f"{scan.read.documents:,} read, {scan.documents:,} become documents"
+    yield "documents", f"{scan.read.documents:,} read, {scan.documents:,} kept"
     for label, (reason, lost) in labelled("lost", scan.lost.items()):
         yield label, f"{counted(lost.documents, 'record')}, {counted(lost.tokens, 'token')}: {reason}"
         yield from _lost_places(lost)

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use crate::config::{OnRemainder, Options, Order, PadTo, RowColumn, Side};
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
+use crate::util::wording::{message, set};
 
 /// The value of padding in `source_file`, `source_row`, `source_turn` and `source_start`.
 pub(super) const NO_SOURCE: i32 = -1;
@@ -61,7 +62,13 @@ impl Padding {
             PadTo::Nothing => return Ok(Self::NONE),
         };
         let id = options.rows.pad_token_id.or(id).ok_or_else(|| {
-            let reason = "needs an id to pad with, and no tokenizer names one; give it as `padding.token_id`";
+            let needed = "needs an id to pad with, and no tokenizer names one; give it, such as ";
+            let id = set("padding.token_id", 0_u32);
+            let reason = match options.rows.pad_to {
+                PadTo::Nothing => message![needed, id],
+                PadTo::MaxLength => message![needed, set("padding.to", "max_length"), id],
+                PadTo::Multiple(to) => message![needed, set("padding.to", to.get()), id],
+            };
             Error::option(wanted_by, reason)
         })?;
         Ok(Self { multiple, side: options.rows.padding_side, id })

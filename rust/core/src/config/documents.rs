@@ -46,6 +46,11 @@ impl DocumentKind {
         *self == Self::Texts
     }
 
+    /// True if documents have a class, or several.
+    pub fn is_classified(self) -> bool {
+        matches!(self, Self::Labelled | Self::MultiLabelled)
+    }
+
     /// True if documents are made of one text or conversation, with its trained part.
     pub fn is_of_whole_texts(self) -> bool {
         matches!(self, Self::Texts | Self::Converted)

@@ -263,13 +263,18 @@ impl ObjectiveOptions {
             Self::Generation => DocumentKind::Prompts,
             Self::Classification => DocumentKind::Labelled,
             Self::MultiLabel => DocumentKind::MultiLabelled,
-            Self::Function => DocumentKind::Made,
+            Self::Function => DocumentKind::Converted,
         }
     }
 
     /// True if a row holds one document.
     pub fn has_row_each(&self) -> bool {
         !self.documents().is_of_whole_texts()
+    }
+
+    /// True if a row of padding trains nothing: its labels are those that a loss passes over.
+    pub(super) fn has_padding_rows(&self) -> bool {
+        !self.has_row_each() || self.documents() == DocumentKind::Labelled
     }
 
     /// True if rows can have a column.

@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BYTES_OF_VALUE, ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Shares, Side,
+    BYTES_OF_VALUE, ObjectiveOptions, OnRemainder, Order, Overlong, PackOptions, PadTo, RowColumn,
+    Shares, Side,
 };
 use crate::error::{Error, Result};
 use crate::util::free_memory;
@@ -78,7 +79,12 @@ impl RowOptions {
         self.validate_shares()?;
         self.room_of_a_row()?;
         if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
-            let reason = "is \"left\", but without `padding.to` no row is filled up";
+            let reason = message![
+                "is \"left\", but without `padding.to` no row is filled up; give ",
+                set("padding.to", "max_length"),
+                set("padding.side", "left"),
+                ", or leave it out",
+            ];
             return Err(Error::option("padding.side", reason));
         }
         Ok(())
@@ -119,6 +125,17 @@ impl RowOptions {
         if packing.align_documents_to.is_some() {
             let reason = message!["means nothing with ", with(), ", whose rows hold one document"];
             return Err(Error::option("strategy.align_to", reason));
+        }
+        if packing.order() == Order::Balanced
+            && packing.on_remainder == OnRemainder::Pad
+            && !objective.has_padding_rows()
+        {
+            let reason = message![
+                "must be \"drop\" or \"repeat\" with ",
+                with(),
+                ": a row of padding would be trained on",
+            ];
+            return Err(Error::option("order.on_remainder", reason));
         }
         if matches!(objective, ObjectiveOptions::Preference { .. })
             && packing.truncation_side == Side::Left

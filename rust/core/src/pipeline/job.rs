@@ -123,13 +123,13 @@ impl Job {
         if self.options.tokens.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option(
                 "special_tokens.eos",
-                "is True, but the tokenizer names no `eos_token`",
+                "is True, but the tokenizer names no `eos_token`; leave it out, or give the tokenizer one",
             ));
         }
         if self.options.tokens.bos == Bos::Always && self.bos_id.is_none() {
             return Err(Error::option(
                 "special_tokens.bos",
-                "is True, but the tokenizer names no `bos_token`",
+                "is True, but the tokenizer names no `bos_token`; leave it out, or give the tokenizer one",
             ));
         }
         Ok(())

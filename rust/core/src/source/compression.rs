@@ -61,6 +61,16 @@ impl Compression {
         }
     }
 
+    /// The command that writes the decompressed content of a file beside it.
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip -dk",
+            Self::Zstd => "zstd -dk",
+            Self::Bzip2 => "bzip2 -dk",
+            Self::Xz => "xz -dk",
+        }
+    }
+
     /// The decompressed content of a file. `offset` follows the bytes of the file that were used.
     pub(super) fn decoder(
         self,

@@ -31,7 +31,7 @@ pub(crate) use discovery::index::Index;
 pub(crate) use extents::places::{is_line_file, line_of};
 pub(crate) use formats::format::by_name as format_by_name;
 pub use formats::format::{Container, InputFormat};
-pub(crate) use reindex::can_be_reindexed;
+pub(crate) use reindex::can_be_divided;
 pub use reindex::{Onward, Reindexed, reindex};
 pub use sampling::sample::Sample;
 pub(crate) use sizes::BLOCK_BYTES;

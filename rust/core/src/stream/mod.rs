@@ -49,11 +49,11 @@ use lane::block_queues::BlockQueues;
 use lane::order::RecordOrder;
 use lane::packed_block::PackedBlock;
 use lane::rounds::{Rounds, floor_of};
-use lane::source_mix::PoolChoice;
+use lane::source_mix::{PoolChoice, PoolFiles};
 use lane::walk::{Walk, WalkFiles};
 use run_context::{End, RunContext};
-use state::report_parts::MOST_LENGTHS;
 use state::lane_state::{LaneState, PoolState, ReadHashes};
+use state::report_parts::MOST_LENGTHS;
 use state::state_files::StateFiles;
 
 pub use counts::RowCounts;
@@ -240,8 +240,8 @@ impl RunContext<'_> {
         let orders = pools.into_iter().map(order).collect::<Result<Vec<RecordOrder<'_>>>>()?;
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
-        let first_files = orders.iter().map(|order| order.first_file().cloned()).collect();
-        let pool_choice = pool_choice.showing(shown.collect(), first_files);
+        let files = orders.iter().map(|order| PoolFiles::of(order.all_files())).collect();
+        let pool_choice = pool_choice.showing(shown.collect(), files);
         let files = WalkFiles { heads: &heads, single: &single, control };
 
         let (begun, step) = self.begun();

@@ -20,10 +20,10 @@ mod trained;
 
 pub use chat::ChatTemplate;
 pub use context::TemplateContext;
-pub(crate) use conversation::CALLS;
 pub use conversation::joined::joined_messages;
 pub use conversation::json_arguments::with_objects;
 pub use conversation::left_out::LeftOut;
+pub(crate) use conversation::{CALLS, REASONING};
 pub use fastpack_template::Printed;
 pub use processes::RenderCommand;
 pub use prompts::Prompts;

@@ -53,6 +53,15 @@ impl fmt::Display for ShownPath<'_> {
     }
 }
 
+/// A text as one word of a command line.
+pub(crate) fn in_shell(text: &str) -> Cow<'_, str> {
+    let is_plain = |it: char| it.is_alphanumeric() || "-_./:@%+=,".contains(it);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', "'\\''")))
+}
+
 /// The text without secrets and with its control characters escaped; only its two ends if it would be longer than
 /// `most` characters.
 fn bounded(text: &str, most: usize) -> Cow<'_, str> {

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The text of a message, and the options that it names.
+/// The text of a message, and the options that it names. Options side by side are given together: fields of one value.
 ///
 /// ```
 /// use fastpack_core::util::wording::{Message, MessagePart, set};
@@ -159,7 +159,16 @@ impl From<String> for SettingValue {
 
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.parts.iter().try_for_each(|part| part.fmt(f))
+        let mut after_setting = false;
+        for part in &self.parts {
+            let is_setting = matches!(part, MessagePart::Setting(_));
+            if is_setting && after_setting {
+                f.write_str(", ")?;
+            }
+            part.fmt(f)?;
+            after_setting = is_setting;
+        }
+        Ok(())
     }
 }
 

@@ -246,6 +246,8 @@ def test_a_finished_job_returns_its_report_and_another_is_refused(pack, tmp_path
     assert pack(tmp_path / "out") == report
     with pytest.raises(fastpack.OutputError, match=r"differs in `groups\.size`"):
         pack(tmp_path / "out", group_size=2 * GROUP)
+    with pytest.raises(fastpack.OutputError, match=r"differs in `groups\.size`"):
+        pack(tmp_path / "out", group_size=None)
     assert shards(tmp_path / "out") == before
     pack(tmp_path / "out", group_size=2 * GROUP, overwrite=True)
     assert shards(tmp_path / "out") != before

@@ -89,7 +89,8 @@ pub(crate) fn made_by(job: &Job) -> MadeBy {
 
 /// A hash of the named special tokens of a job.
 fn special_tokens(job: &Job) -> String {
-    let Job { begin, end, special_tokens, finds_classes, .. } = job;
+    let Job { begin, end, special_tokens, .. } = job;
+    let finds_classes = job.finds_classes && job.options.tokens.documents.is_classified();
     let tokens = json!([begin, end, special_tokens, finds_classes]).to_string();
     blake3::hash(tokens.as_bytes()).to_hex()[..16].to_owned()
 }

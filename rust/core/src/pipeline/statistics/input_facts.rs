@@ -13,6 +13,7 @@ use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::{Report, RunFacts, Tally};
 use crate::source::{FoundFiles, Memory};
+use crate::util::message::counted;
 
 /// The facts of a report about the inputs and the tokenizer.
 pub(crate) struct InputFacts {
@@ -46,10 +47,12 @@ impl InputFacts {
         }
         let untold = found.files.iter().filter(|file| !file.is_identified()).count();
         if let Some(first) = found.files.iter().find(|file| !file.is_identified()) {
+            let (are, them, their) =
+                if untold == 1 { ("is", "it", "its") } else { ("are", "them", "their") };
             warnings.push(format!(
-                "of {untold} files nobody knows whether they are the same later, since their storage tells neither an \
-                 etag nor a time: a job on them is not resumed, and a change while they are read is seen by their size \
-                 alone; first `{}`",
+                "{} {are} in storage that gives neither an ETag nor a time: a later change of {them} is seen by {their} size \
+                 alone, and a job on {them} is not resumed; first `{}`",
+                counted(untold as u64, "file"),
                 first.path.display()
             ));
         }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::source::compression::Compression;
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::BYTE_ORDER_MARK;
-use crate::storage::Location;
+use crate::storage::{Location, is_web};
 use crate::util::control::Control;
 
 /// Bytes that are read to recognise a file.
@@ -113,9 +113,19 @@ pub(crate) fn recognise(location: &Location, control: &Control) -> Result<InputF
     let path = location.name();
     let (container, named) = by_name(path);
     let compression = compression(location, container, named)?;
-    let (container, at_end) = match container {
-        Some(container) => (container, container == Container::Parquet),
-        None => by_content(InputBytes::open(location, compression)?.peek(PEEKED, control)?),
+    let (container, at_end) = if let Some(container) = container {
+        (container, container == Container::Parquet)
+    } else {
+        let mut input = InputBytes::open(location, compression)?;
+        let start = input.peek(PEEKED, control)?;
+        if is_web(&path.to_string_lossy()) && is_html(start) {
+            let reason = format!(
+                "`{}` is a page of HTML, and no file of records; give the URL of each file, since a web server lists none",
+                path.display()
+            );
+            return Err(Error::option("files", reason));
+        }
+        by_content(start)
     };
     if at_end && let Some(compression) = compression {
         let reason = format!(
@@ -178,6 +188,14 @@ fn is_object(line: &[u8]) -> bool {
 /// The bytes after a byte order mark and white space.
 fn text_of(start: &[u8]) -> &[u8] {
     start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
+}
+
+/// True if a file begins as a page of HTML, which a web server sends for a folder, a login or an error.
+fn is_html(start: &[u8]) -> bool {
+    let text = text_of(start);
+    [&b"<!doctype html"[..], b"<html"]
+        .iter()
+        .any(|mark| text.get(..mark.len()).is_some_and(|start| start.eq_ignore_ascii_case(mark)))
 }
 
 /// The container according to the first bytes of a file, and whether it is read from its end.

@@ -133,8 +133,14 @@ fn targets(found: &FoundFiles, dir: &Path, control: &Control) -> Result<Vec<Path
     Ok(targets)
 }
 
+/// True if [`reindex`] surely divides files like this one, of so many bytes together, into so many parts: a part has more bytes
+/// before it is compressed.
+pub(crate) fn can_be_divided(file: &SourceFile, bytes: u64, parts: u64) -> bool {
+    can_be_reindexed(file) && bytes / part::PART as u64 >= parts
+}
+
 /// True if [`reindex`] takes a file; also for a compressed array of JSON, which shows when it is decoded.
-pub(crate) fn can_be_reindexed(file: &SourceFile) -> bool {
+fn can_be_reindexed(file: &SourceFile) -> bool {
     match file.format.container {
         Container::Parquet | Container::Arrow => file.format.compression.is_none(),
         Container::Lines => true,

@@ -158,15 +158,15 @@ pub(super) fn to_io_error(error: &object_store::Error, client: &RetryingClient) 
     use object_store::Error as Store;
     let detail = client.shown(&deepest(error));
     match error {
-        Store::NotFound { .. } => {
-            io::Error::new(io::ErrorKind::NotFound, "No such object or bucket")
-        }
+        Store::NotFound { .. } => no_such_object(),
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!("the store refuses these credentials: {detail}"),
         ),
         Store::AlreadyExists { .. } => io::Error::new(io::ErrorKind::AlreadyExists, detail),
         Store::Precondition { .. } => super::cancelled_or_changed::Stopped::Changed.into(),
+        // The library has no kind for the list of a bucket that is not there.
+        _ if status_of(error) == Some(404) => no_such_object(),
         _ => match http_failure(error) {
             Some(HttpErrorKind::Interrupted) => {
                 io::Error::new(io::ErrorKind::ConnectionAborted, detail)
@@ -182,6 +182,10 @@ pub(super) fn to_io_error(error: &object_store::Error, client: &RetryingClient) 
             }
         },
     }
+}
+
+fn no_such_object() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "No such object or bucket")
 }
 
 /// The failure of the connection, if that is what an error is about.

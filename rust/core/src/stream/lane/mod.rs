@@ -444,23 +444,28 @@ impl Lane {
         }
         let place = &self.pools[pool];
         let (has, more) = match (place.found, place.left_out > 0) {
-            (true, false) => ("dropped every document of it", "a larger `max_length`"),
+            (true, false) => ("dropped every document of it", "a larger `max_length`".to_owned()),
             (true, true) => (
                 "kept no document of it",
-                "let `filter` and `select` keep more, a larger `max_length`",
+                "let `filter` and `select` keep more, a larger `max_length`".to_owned(),
             ),
-            (false, true) => ("was left no document of it", "let `filter` and `select` keep more"),
-            (false, false) => ("has no document of it", bench.pool_choice.to_divide(pool)),
+            (false, true) => {
+                ("was left no document of it", "let `filter` and `select` keep more".to_owned())
+            }
+            (false, false) => {
+                ("has no document of it", bench.pool_choice.to_divide(pool, self.lanes))
+            }
         };
-        let reason = message![
-            format!(
-                "give source {} a share, but lane {} of {} {has}; take fewer `ranks.lanes`, {more}, or ",
-                bench.pool_choice.shown(pool),
-                self.number,
-                self.lanes
-            ),
-            set("weights.on_exhausted", "drop"),
-        ];
+        let (shown, lanes) = (bench.pool_choice.shown(pool), self.lanes);
+        let fault =
+            format!("source {shown} has a share, but lane {} of {lanes} {has}; ", self.number);
+        let drop = set("weights.on_exhausted", "drop");
+        let reason = if lanes > 1 {
+            let few = set("ranks.lanes", bench.pool_choice.few_lanes(pool, lanes));
+            message![fault, "take fewer lanes, such as ", few, format!(", {more}, or "), drop]
+        } else {
+            message![fault, format!("{more}, or "), drop]
+        };
         Err(Error::option("weights", reason))
     }
 

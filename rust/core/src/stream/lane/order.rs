@@ -193,14 +193,14 @@ impl<'a> RecordOrder<'a> {
         is_of_caller.then(|| (file, self.parts[file].records.clone()))
     }
 
-    /// Its first file, if it has one.
-    pub(crate) fn first_file(&self) -> Option<&SourceFile> {
-        self.found.files.iter().find(|it| self.sources.contains(&it.source))
+    /// All its files.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = &SourceFile> {
+        self.found.files.iter().filter(|it| self.sources.contains(&it.source))
     }
 
     /// Its files, as messages show them.
     pub(crate) fn shown_files(&self) -> String {
-        let mut files = self.found.files.iter().filter(|it| self.sources.contains(&it.source));
+        let mut files = self.all_files();
         let first = files.next().map_or_else(String::new, |it| ShownPath(&it.path).to_string());
         match files.count() {
             0 => first,

@@ -240,7 +240,14 @@ impl Lane {
             let rooms = row.iter().map(|it| u64::from(it.share(packing)));
             let room: u64 = rooms.sum();
             let most = u64::from(packing.row_limit().get());
-            if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }
+            if room > most {
+                let reason = format!(
+                    "holds an unfinished row of {room} tokens, and rows have {most} now; give a `max_length` that is \
+                     not below that of the state"
+                );
+                return Err(Error::option("state", reason));
+            }
+            if row.is_empty() { Err(missing()) } else { Ok(row) }
         };
         let chooses_rows = bench.pool_choice.chooses_rows();
         let of_packer = |pieces: &[PiecePlace]| -> Result<ClosedRow> {
@@ -259,6 +266,6 @@ impl Lane {
 pub(super) fn missing() -> Error {
     Error::option(
         "state",
-        "names documents that the inputs do not hold; it is of other files, or a function that was given changes",
+        "names documents that this run does not read at their places; it is of other files or of another order, such as that of another `seed`, or a function that was given changes",
     )
 }

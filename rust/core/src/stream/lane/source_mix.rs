@@ -6,8 +6,10 @@
 
 use std::cmp::Reverse;
 
-use crate::source::{SourceFile, can_be_reindexed};
+use crate::source::{Container, SourceFile, can_be_divided, is_line_file};
+use crate::storage::Location;
 use crate::stream::options::{MixUnit, OnEnd, OnExhausted, StreamOptions};
+use crate::util::message::{ShownPath, in_shell};
 
 /// The approximate sum of the weights of all pools.
 const WHOLE: f64 = 65_536.0;
@@ -18,6 +20,30 @@ const FINE: f64 = 1_073_741_824.0;
 
 /// The tokens of a document of a rare pool, as far as its first document is put off.
 const TYPICAL_TOKENS: i64 = 1024;
+
+/// The remedy for records that one lane reads, whatever file they are in.
+const AS_LINES: &str =
+    "write its records as JSON Lines without compression, in which a lane begins at any line";
+
+/// The files of a pool, as far as a remedy depends on them.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolFiles {
+    /// The first; `None` if the caller gives the records.
+    first: Option<SourceFile>,
+    count: u64,
+    bytes: u64,
+}
+
+impl PoolFiles {
+    pub(crate) fn of<'a>(files: impl Iterator<Item = &'a SourceFile>) -> Self {
+        let none = Self { first: None, count: 0, bytes: 0 };
+        files.fold(none, |sum, file| Self {
+            first: sum.first.or_else(|| Some(file.clone())),
+            count: sum.count + 1,
+            bytes: sum.bytes + file.size,
+        })
+    }
+}
 
 /// Chooses among the pools of a lane.
 #[derive(Clone, Debug)]
@@ -34,8 +60,8 @@ pub(crate) struct PoolChoice {
     rounds: bool,
     /// The names of the pools with their files, as messages show them.
     shown: Vec<String>,
-    /// The first file of each pool.
-    first_files: Vec<Option<SourceFile>>,
+    /// The files of each pool.
+    files: Vec<PoolFiles>,
 }
 
 impl PoolChoice {
@@ -68,21 +94,42 @@ impl PoolChoice {
             epochs: options.epochs.map(std::num::NonZeroU64::get),
             rounds: options.epochs.is_some() && options.end() == Some(OnEnd::Repeat),
             shown: Vec::new(),
-            first_files: Vec::new(),
+            files: Vec::new(),
         }
     }
 
-    /// Sets the names of the pools as messages show them, and the first file of each.
-    pub(crate) fn showing(self, shown: Vec<String>, first_files: Vec<Option<SourceFile>>) -> Self {
-        Self { shown, first_files, ..self }
+    /// Sets the names of the pools as messages show them, and the files of each.
+    pub(crate) fn showing(self, shown: Vec<String>, files: Vec<PoolFiles>) -> Self {
+        Self { shown, files, ..self }
     }
 
-    /// The remedy for a pool whose files cannot be shared by all lanes. Its first file stands for all.
-    pub(crate) fn to_divide(&self, pool: usize) -> &'static str {
-        if self.first_files.get(pool).and_then(Option::as_ref).is_some_and(can_be_reindexed) {
-            "have `fastpack reindex` divide its files into parts for that many lanes, take more records"
-        } else {
-            "write its records as JSON Lines or Parquet, which many lanes can read, or into several files, take more records"
+    /// A number of lanes below that of the run, each of which has a file of a pool.
+    pub(crate) fn few_lanes(&self, pool: usize, lanes: u64) -> u64 {
+        let files = self.files.get(pool).map_or(1, |files| files.count);
+        files.min(lanes.saturating_sub(1)).max(1)
+    }
+
+    /// The remedy for a pool whose files cannot be shared by so many lanes. Its first file stands for all.
+    pub(crate) fn to_divide(&self, pool: usize, lanes: u64) -> String {
+        let Some(PoolFiles { first: Some(first), bytes, .. }) = self.files.get(pool) else {
+            return AS_LINES.to_owned();
+        };
+        let shown = ShownPath(&first.path).to_string();
+        let path = in_shell(&shown);
+        match (first.format.container, first.format.compression) {
+            (Container::Mds, None) => "take more records".to_owned(),
+            _ if matches!(is_line_file(first), Ok(true)) => "take more records".to_owned(),
+            _ if can_be_divided(first, *bytes, lanes) => format!(
+                "have `fastpack reindex {path} -o framed/` divide its files into parts of 1 MiB"
+            ),
+            (Container::Lines, Some(compression)) => {
+                let command = match first.location {
+                    Location::Local(_) => format!(" (`{} {path}`)", compression.command()),
+                    Location::Remote(..) => String::new(),
+                };
+                format!("decompress its files{command}, in which a lane then begins at any line")
+            }
+            _ => AS_LINES.to_owned(),
         }
     }
 

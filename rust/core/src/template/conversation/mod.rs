@@ -15,7 +15,7 @@ use fastpack_template::json::{Json, Map};
 use crate::record::{self, Conversation};
 
 /// The keys under which a message's reasoning is given. The first that a message has is used.
-pub(super) const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+pub(crate) const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// The keys under which messages hold calls of tools: today's, and those of older formats.
 pub(crate) const CALLS: [&str; 3] = ["tool_calls", "function_call", "function_calls"];

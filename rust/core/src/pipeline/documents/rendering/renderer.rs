@@ -30,7 +30,7 @@ use crate::record::{
 };
 use crate::report::ledger::{Note, NoteSet, Reason};
 use crate::source::Raw;
-use crate::template::{ChatTemplate, NoteOptions, Prompts, Rendered, Replayed};
+use crate::template::{ChatTemplate, NoteOptions, Prompts, REASONING, Rendered, Replayed};
 
 /// The result of a record.
 pub(crate) enum RenderedRecord {
@@ -468,6 +468,13 @@ impl<'a> Renderer<'a> {
                 self.trained_part.leaves_end() || self.eos == Eos::Always && self.last.is_some();
             let notes = if is_ended { notes.without(Note::UnendedTurns) } else { notes };
             first.notes = first.notes.and(notes);
+        }
+        if let [first, _, ..] = &mut texts[..]
+            && !first.notes.has(Note::LastReasoningLeftOut)
+            && !first.notes.has(Note::EarlierReasoningLeftOut)
+        {
+            // The render of all messages lacks reasoning that the other documents have.
+            first.left_out.retain(|field| !REASONING.contains(&&**field));
         }
         RenderedRecord::Texts(texts)
     }
