@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastpack import _fastpack
 from fastpack.arguments.checks import local_path
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
-from fastpack.runtime.threads import available_threads
+from fastpack.runtime.default_threads import available_threads
 from fastpack.streaming.closing import Closing
 from fastpack.streaming.serving.address import Address
 from fastpack.streaming.serving.messages import (

@@ -13,7 +13,7 @@ from fastpack.arguments.failures import each_of
 from fastpack.errors import OptionError, OptionTypeError, TokenizerError
 from fastpack.options import OPTIONS
 from fastpack.options.tokens import ChatTemplate
-from fastpack.runtime.threads import available_threads
+from fastpack.runtime.default_threads import available_threads
 from fastpack.tokenizer.arguments import choose_template, load
 from fastpack.tokenizer.call import (
     Frame,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use fastpack_core::util::threads;
+use fastpack_core::util::start_thread;
 use fastpack_core::{Control, Error, Result};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -167,7 +167,7 @@ impl<T: Send + 'static> Task<T> {
         let caller = Caller::new(sender.clone(), Arc::clone(&control));
         let interrupt = Arc::clone(&caller.interrupt);
         let shared = Arc::clone(&control);
-        let worker = threads::start("fastpack", move || {
+        let worker = start_thread::start("fastpack", move || {
             job(&shared, &caller, &mut |value| {
                 sender.send(JobMessage::Value(value)).map_err(|_| Error::Cancelled)
             })

@@ -315,7 +315,7 @@ EVIDENCE = {
     "sink/bucket/work.rs": "the job in a name, and the record of a job that has begun",
     "sink/folder/discard.rs": "the mark of a file in an entry of the cache, and the second name of a shard that stays",
     "sink/bucket/earlier.rs": "the manifests of outputs in a bucket",
-    "sink/folder/removable_files.rs": "the manifest of a finished folder",
+    "sink/bucket/uploaded_copies.rs": "the manifest of a finished folder",
     "sink/groups/group_files.rs": "the work folder of a job of groups",
     "sink/folder/lock.rs": "the lock of the work folder, and the job that has begun there",
     "sink/folder/own_files.rs": "the manifests of a folder",

@@ -4,6 +4,7 @@ mod checks;
 mod compact;
 mod gathered;
 mod images_column;
+mod labels;
 mod layout;
 mod lists;
 mod objective_columns;
@@ -22,8 +23,9 @@ use arrow::record_batch::RecordBatch;
 use crate::error::Result;
 
 use compact::{Stored, Width};
+use labels::trained;
 use objective_columns::FilledColumns;
-use row_columns::{ColumnRows, trained};
+use row_columns::ColumnRows;
 
 pub use checks::{CheckedRows, check_rows};
 pub use compact::{

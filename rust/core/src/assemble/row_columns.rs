@@ -10,14 +10,13 @@ use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type};
 
 use super::gathered::{Excerpt, Gathered};
 use super::images_column::PictureLists;
+use super::labels::Segment;
 use super::layout::Layout;
 use super::lists::item;
 use super::objective_columns;
 use super::padding::NO_SOURCE;
 use crate::config::{BYTES_OF_VALUE, RowColumn};
-use crate::document::INPUTS;
-use crate::error::{Error, Origin, Result};
-use crate::objective::UNTRAINED;
+use crate::error::{Error, Result};
 use crate::util::free_memory;
 
 /// The rows from which columns are made.
@@ -230,88 +229,4 @@ impl<'a> ColumnRows<'a> {
             Some(Segment { start, ..segment })
         })
     }
-}
-
-/// A piece with its alignment padding, or the padding of a row.
-pub(super) struct Segment<'a> {
-    /// The piece; `None` for padding.
-    pub(super) excerpt: Option<Excerpt<'a>>,
-    /// Counted from 1 in each row; 0 for padding.
-    number: i32,
-    /// Its first place in the row.
-    start: u32,
-    /// The tokens it takes in the row.
-    pub(super) room: u32,
-}
-
-impl<'a> Segment<'a> {
-    fn origin(&self) -> Option<Origin> {
-        self.excerpt.map(|excerpt| excerpt.document.origin())
-    }
-
-    /// The tokens without padding.
-    pub(super) fn tokens(&self) -> u32 {
-        self.excerpt.map_or(0, |excerpt| excerpt.tokens)
-    }
-
-    /// The ids. As labels and in Arrow they are signed; no vocabulary comes near 2³¹.
-    pub(super) fn ids(&self) -> &'a [u32] {
-        self.excerpt.map_or(&[], |Excerpt { document, start, length, .. }| {
-            &document.column(INPUTS)[start as usize..][..length as usize]
-        })
-    }
-
-    /// Appends the labels; if `shifted`, each one place before its token.
-    fn labels(&self, shifted: bool, values: &mut Vec<i32>) {
-        let first = values.len();
-        values.resize(first + self.room as usize, UNTRAINED);
-        let Some(piece) = self.excerpt else { return };
-        let labels = &mut values[first..];
-        let ids = self.ids();
-        for (trained, _) in trained(piece) {
-            let places = before(&trained, shifted);
-            for (label, id) in labels[places].iter_mut().zip(&ids[trained]) {
-                *label = id.cast_signed();
-            }
-        }
-    }
-
-    /// Appends the first place in the row of each run of labels, and the place behind the run.
-    pub(super) fn label_spans(&self, shifted: bool, values: &mut Vec<i32>) {
-        let place = |at: usize| {
-            let at = i32::try_from(at).expect("a row holds fewer than 2^31 tokens");
-            self.start.cast_signed() + at
-        };
-        for (trained, _) in self.excerpt.into_iter().flat_map(trained) {
-            let places = before(&trained, shifted);
-            values.extend([place(places.start), place(places.end)]);
-        }
-    }
-
-    /// Appends the weights: each stands where the label does.
-    fn weights(&self, shifted: bool, values: &mut Vec<f32>) {
-        let first = values.len();
-        values.resize(first + self.room as usize, 0.0);
-        let Some(piece) = self.excerpt else { return };
-        for (trained, weight) in trained(piece) {
-            values[first..][before(&trained, shifted)].fill(weight);
-        }
-    }
-}
-
-/// The positions of the labels of trained tokens: their own, or if `shifted` each one before.
-pub(super) fn before(trained: &Range<usize>, shifted: bool) -> Range<usize> {
-    // A first token has no label, so there is always a place before.
-    trained.start - usize::from(shifted)..trained.end - usize::from(shifted)
-}
-
-/// The positions of labels in a piece, and their weights.
-pub(super) fn trained(piece: Excerpt<'_>) -> impl Iterator<Item = (Range<usize>, f32)> {
-    piece.document.trained().iter().filter_map(move |run| {
-        let start = run.start.max(piece.start + 1);
-        let end = run.end.min(piece.start + piece.length);
-        let inside =
-            (start < end).then(|| (start - piece.start) as usize..(end - piece.start) as usize);
-        inside.map(|inside| (inside, run.weight))
-    })
 }

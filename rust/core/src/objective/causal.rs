@@ -4,7 +4,7 @@ use super::kind::{Objective, ObjectiveColumn, RowPart};
 
 /// Each token is predicted from those before it.
 ///
-/// Rows hold the ids of documents and their trained runs as they are, so it makes no column.
+/// Rows hold the ids of documents and their trained runs as they are, so it makes no column: `assemble/labels.rs` writes the labels.
 #[derive(Debug)]
 pub(super) struct Causal;
 

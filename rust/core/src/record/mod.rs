@@ -3,7 +3,7 @@
 //! The [`Shape`] of a file is found once, in the order of `Shape::find`, or named. Each kind of record has a file in [`shapes`];
 //! [`parsing`] reads JSON and CBOR.
 
-mod content;
+mod content_hash;
 mod kinds;
 mod parsing;
 mod picture;
@@ -15,7 +15,7 @@ mod texts;
 mod unread_fields;
 
 pub use crate::source::formats::picture_json::write_picture;
-pub(crate) use content::of_text;
+pub(crate) use content_hash::of_text;
 pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
 pub use parsing::fast_reader::FastReader;
 pub use parsing::fault::Fault;

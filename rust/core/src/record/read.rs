@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::content;
+use super::content_hash;
 use super::kinds::{Conversation, Pair, Record};
 use super::parsing::fault::Fault;
 use super::parsing::{cbor, json};
@@ -219,7 +219,7 @@ pub fn read_with_facts(
     facts.unread.set(true);
     let checked = |lists: tokens::TokenLists<'_>| {
         let tokens = lists.check()?;
-        facts.content.set(facts.hashes.then(|| content::of_tokens(&tokens)));
+        facts.content.set(facts.hashes.then(|| content_hash::of_tokens(&tokens)));
         Ok(Record::Tokens(tokens))
     };
     if let (Raw::Row { batch, row }, Some(shape)) = (raw, shape)
@@ -247,7 +247,7 @@ pub fn read_with_facts(
             Raw::Row { batch, row } => pictures::hash_of_row(batch, row, expected.fields),
             _ => pictures::hash_of_record(record, expected.fields),
         };
-        facts.content.set(Some(content::of_record(record, shape).wrapping_add(pictures)));
+        facts.content.set(Some(content_hash::of_record(record, shape).wrapping_add(pictures)));
     }
     let other_fields = || match raw {
         // Columns that no shape reads may hold any type.

@@ -40,9 +40,9 @@ mod folder;
 mod formats;
 mod groups;
 mod manifest;
+mod memory_tables;
 mod shards;
 mod store;
-mod tables;
 mod work_names;
 
 use std::num::NonZeroUsize;
@@ -65,10 +65,10 @@ pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
 pub use groups::packed::PackedGroup;
 pub use groups::{Groups, join};
 pub use manifest::{File, Manifest, MetadataFile, TokensFile, VERSION as MANIFEST_VERSION};
+pub use memory_tables::Tables;
 pub use store::job_states::JobState;
 pub use store::job_store::{OpenOutput, Opened};
 pub use store::{find, open};
-pub use tables::Tables;
 
 /// The receiver of the rows of a run, one split after the other.
 pub trait Sink {

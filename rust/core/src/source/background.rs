@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// Makes the next item; `None` after the last.
 type Make<T> = Box<dyn FnMut() -> Option<T> + Send>;
@@ -33,7 +33,7 @@ impl<T: Send + 'static> Background<T> {
             make.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
         let taken = Arc::clone(&make);
-        let started = threads::start("fastpack-read", move || {
+        let started = start_thread::start("fastpack-read", move || {
             let Some(mut make) = take(&taken) else { return };
             while let Some(item) = make() {
                 if sender.send(item).is_err() {
@@ -90,7 +90,7 @@ impl<T> Drop for Background<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::util::threads::tests::with_at_most;
+    use crate::util::start_thread::tests::with_at_most;
 
     #[test]
     fn items_come_in_order_with_a_thread_and_without() {

@@ -17,7 +17,7 @@ pub struct TemplateContext {
     pub stops: Vec<String>,
     /// The tokens of texts, if the tokenizer is known.
     pub tokens: Option<SharedTokens>,
-    /// The time that `strftime_now` formats.
+    /// The time that `strftime_now` formats: `Options::now` in `config/mod.rs`, and in a resumed folder that of its first run.
     pub now: NaiveDateTime,
     /// Keyword arguments of the whole run. A record's own take precedence.
     pub kwargs: Map,

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::util::control::Control;
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// Interval at which a wait for an answer checks the cancel flag.
 const POLL: Duration = Duration::from_millis(50);
@@ -199,7 +199,7 @@ impl RenderProcess {
         };
         let (sender, answers) = channel();
         // The thread ends when the process does, because its output ends then.
-        threads::start("fastpack-answers", move || {
+        start_thread::start("fastpack-answers", move || {
             for line in BufReader::new(stdout).lines() {
                 if sender.send(line).is_err() {
                     break;

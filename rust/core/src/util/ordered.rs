@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// Unfinished items for each thread: enough that no thread waits for a slow one, few enough to bound memory.
 const ITEMS_PER_THREAD: usize = 4;
@@ -60,7 +60,7 @@ where
                 let sender = sender.clone();
                 let (queue, worker) = (&queue, &worker);
                 let serve = move || queue.serve(worker(), &sender);
-                threads::start_scoped(scope, "fastpack-work", serve).ok()
+                start_thread::start_scoped(scope, "fastpack-work", serve).ok()
             })
             .collect();
         drop(sender);
@@ -245,7 +245,7 @@ mod tests {
         for started in [0, 1, 3] {
             for fail_at in [None, Some(0), Some(500)] {
                 let expected = run(8, 1000, fail_at);
-                let done = threads::tests::with_at_most(started, || run(8, 1000, fail_at));
+                let done = start_thread::tests::with_at_most(started, || run(8, 1000, fail_at));
                 assert_eq!(done, expected, "{started} threads");
             }
         }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::threads;
+use super::start_thread;
 
 /// A piece of work. It catches its own panics.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -104,7 +104,7 @@ impl TaskQueue {
             return;
         }
         let queue = self.clone();
-        if let Ok(thread) = threads::start("fastpack-rows", move || queue.serve()) {
+        if let Ok(thread) = start_thread::start("fastpack-rows", move || queue.serve()) {
             state.threads.push(thread);
             return;
         }
@@ -143,7 +143,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::util::threads::tests::with_at_most;
+    use crate::util::start_thread::tests::with_at_most;
 
     fn pool(threads: usize) -> ThreadPool {
         ThreadPool::new(NonZeroUsize::new(threads).expect("a test with threads"))

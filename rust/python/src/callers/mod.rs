@@ -4,4 +4,4 @@ pub(super) mod filesystem;
 pub(super) mod records;
 pub(super) mod reiterable;
 pub(super) mod transform;
-pub(super) mod written;
+pub(super) mod values_to_json;

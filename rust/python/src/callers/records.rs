@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use crate::arrow::TableArgument;
-use crate::callers::written::{Unwritten, write};
+use crate::callers::values_to_json::{Unwritten, write};
 use crate::interruptible::Caller;
 
 /// The bytes of values that are read from an iterator at once, as in a block of a file.

@@ -10,7 +10,7 @@ use fastpack_core::pipeline::Transform;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::callers::written::{Unwritten, write};
+use crate::callers::values_to_json::{Unwritten, write};
 use crate::error;
 use crate::interruptible::Caller;
 

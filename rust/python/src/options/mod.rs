@@ -25,7 +25,7 @@ use fastpack_core::record::{Conversation, MAX_DEPTH, MessageForms, conversation}
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::callers::written::{digits, has_list};
+use crate::callers::values_to_json::{digits, has_list};
 use crate::calls::pictures::{PictureParts, PyRemotePictures};
 use crate::convert::{counts, field, read_share, refuse, word, words};
 use crate::error;

@@ -9,7 +9,7 @@ use fastpack_core::stream::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
 
-use crate::callers::written::has_list;
+use crate::callers::values_to_json::has_list;
 use crate::convert::{counts, field, refuse, word, words};
 use crate::error;
 

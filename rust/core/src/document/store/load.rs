@@ -12,7 +12,7 @@ use super::{Log, LoggedBlock, Store};
 use crate::document::{Document, DocumentHead, Documents, INPUTS};
 use crate::error::{Error, Origin, Result};
 use crate::util::control::Control;
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// The place of a piece that was read back: its index, the number of its `Documents`, and its index in them.
 type PiecePosition = (usize, usize, usize);
@@ -140,7 +140,7 @@ impl Store {
             let threads: Vec<_> = wanted
                 .chunks(share)
                 .map(|share| {
-                    (share, threads::start_scoped(scope, "fastpack-load", move || read(share)))
+                    (share, start_thread::start_scoped(scope, "fastpack-load", move || read(share)))
                 })
                 .collect();
             let join =

@@ -17,7 +17,7 @@ use crate::util::disk::read_ahead;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::writeback::{CachePolicy, Writeback};
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// The documents of a block in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -310,7 +310,7 @@ impl Drop for ClosedInBackground {
         let Some(file) = self.0.take() else { return };
         if file.metadata().is_ok_and(|metadata| metadata.len() >= LARGE) {
             // If the system gives no more threads, it is closed here.
-            let _ = threads::start("fastpack-close", || drop(file));
+            let _ = start_thread::start("fastpack-close", || drop(file));
         }
     }
 }

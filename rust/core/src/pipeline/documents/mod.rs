@@ -4,15 +4,15 @@
 //! Begin at [`tokenized_blocks`], which hands blocks to threads and takes documents back in input order. [`recognise`] finds the shape of a
 //! file, [`transform`] calls `filter` and `map`, `per_record` and [`worker`] read one record, [`rendering`] makes its text and finds
 //! what is trained. [`custom_objective`] calls the function of `Custom`; [`validation_split`] hashes the content of a record;
-//! [`earlier_blocks`] takes blocks that a stopped run left; [`single`] serves calls of one text.
+//! [`earlier_blocks`] takes blocks that a stopped run left; [`chosen_blocks`] serves calls of one text.
 
+pub(crate) mod chosen_blocks;
 pub(crate) mod custom_objective;
 pub(in crate::pipeline) mod earlier_blocks;
 pub(crate) mod held_pictures;
 mod per_record;
 pub(crate) mod recognise;
 pub(crate) mod rendering;
-pub(crate) mod single;
 pub(crate) mod tokenized_blocks;
 pub(crate) mod transform;
 pub(crate) mod validation_split;

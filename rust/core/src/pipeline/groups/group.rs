@@ -29,7 +29,7 @@ use crate::sink::{
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
-use crate::util::threads::WAITING;
+use crate::util::start_thread::WAITING;
 
 /// Bits of the number of a block that count the blocks of a group.
 const BLOCK_BITS: u32 = 40;

@@ -17,7 +17,7 @@ use super::value_access::{Item, ValueAccess};
 use super::write;
 use crate::config::inputs::fields::TEMPLATE_KWARGS;
 use crate::config::{Part, ShapeName};
-use crate::record::content;
+use crate::record::content_hash;
 use crate::record::kinds::Conversation;
 use crate::record::shape::Shape;
 use crate::record::shapes::flags;
@@ -180,24 +180,25 @@ impl FastReader {
 
     /// The hash of the content of a conversation that was read from a line or a row.
     pub(crate) fn content(&self) -> u64 {
-        let roles = self.roles().map(|role| content::entry("role", content::of_string(role)));
+        let roles =
+            self.roles().map(|role| content_hash::entry("role", content_hash::of_string(role)));
         let mut messages: Vec<u64> = roles.collect();
         let mut add = |message: usize, key: &str, value| {
-            messages[message] = messages[message].wrapping_add(content::entry(key, value));
+            messages[message] = messages[message].wrapping_add(content_hash::entry(key, value));
         };
         for ((message, key), range) in self.places().zip(&self.ranges) {
-            add(message, key, content::of_string(&self.decoded[range.clone()]));
+            add(message, key, content_hash::of_string(&self.decoded[range.clone()]));
         }
         let mut others = self.kwargs;
         for (place, value) in self.value_places().zip(&self.values) {
             if let Some((message, key)) = place {
-                add(message, key, content::of_value(value));
+                add(message, key, content_hash::of_value(value));
             } else if let Some((_, _, hash)) = &self.tools {
-                let tools = hash.get_or_init(|| content::of_part(Part::Tools, value));
+                let tools = hash.get_or_init(|| content_hash::of_part(Part::Tools, value));
                 others = others.wrapping_add(*tools);
             }
         }
-        content::of_messages(others, messages.into_iter())
+        content_hash::of_messages(others, messages.into_iter())
     }
 
     fn name_of(&self, name: u8) -> &str {
@@ -405,7 +406,7 @@ impl FastReader {
         if !matches!(value, Json::Map(_)) {
             return None;
         }
-        self.kwargs = content::of_kwargs(&value);
+        self.kwargs = content_hash::of_kwargs(&value);
         self.add_kwargs(text.as_bytes())
     }
 

@@ -15,7 +15,7 @@ use twox_hash::XxHash64;
 
 use super::messages::{PICTURE_TYPES, is_picture};
 use crate::config::{Fields, PICTURE_COLUMNS};
-use crate::record::content;
+use crate::record::content_hash;
 use crate::record::kinds::{Conversation, Pair};
 use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::record::parsing::json;
@@ -341,13 +341,15 @@ pub(crate) fn null(column: &str) -> Fault {
 /// The hash of the pictures beside the messages of a record; 0 if it has no such column.
 pub(crate) fn hash_of_record(record: &Map, fields: &Fields) -> u64 {
     let found = column_of_record(record, fields);
-    found.map_or(0, |(_, value)| content::entry(PICTURE_COLUMNS[0], content::of_value(value)))
+    found.map_or(0, |(_, value)| {
+        content_hash::entry(PICTURE_COLUMNS[0], content_hash::of_value(value))
+    })
 }
 
 /// The hash of the pictures in a row of a table; 0 if it has no such column.
 pub(crate) fn hash_of_row(batch: &RecordBatch, row: usize, fields: &Fields) -> u64 {
     let Some((_, array)) = column_of_row(batch, row, fields) else { return 0 };
-    content::entry(PICTURE_COLUMNS[0], hash_of_cell(array.as_ref(), row))
+    content_hash::entry(PICTURE_COLUMNS[0], hash_of_cell(array.as_ref(), row))
 }
 
 fn hash_of_cell(array: &dyn Array, at: usize) -> u64 {
@@ -374,9 +376,9 @@ fn hash_of_cell(array: &dyn Array, at: usize) -> u64 {
         DataType::FixedSizeBinary(_) => {
             XxHash64::oneshot(0, array.as_fixed_size_binary().value(at))
         }
-        DataType::Utf8 => content::of_string(array.as_string::<i32>().value(at)),
-        DataType::LargeUtf8 => content::of_string(array.as_string::<i64>().value(at)),
-        DataType::Utf8View => content::of_string(array.as_string_view().value(at)),
+        DataType::Utf8 => content_hash::of_string(array.as_string::<i32>().value(at)),
+        DataType::LargeUtf8 => content_hash::of_string(array.as_string::<i64>().value(at)),
+        DataType::Utf8View => content_hash::of_string(array.as_string_view().value(at)),
         _ => 0,
     }
 }

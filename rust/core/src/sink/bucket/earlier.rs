@@ -14,7 +14,7 @@ use crate::storage::{Target, Version};
 use crate::util::control::Control;
 use crate::util::disk::removal::{Claim, Evidence};
 use crate::util::ordered::ordered;
-use crate::util::threads::WAITING;
+use crate::util::start_thread::WAITING;
 use crate::util::wording::{Message, message, set};
 
 /// The most files that a message names.

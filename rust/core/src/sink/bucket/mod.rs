@@ -5,6 +5,7 @@ pub(super) mod earlier;
 pub(super) mod job_files;
 pub(super) mod lease_guard;
 pub(super) mod single_files;
+mod uploaded_copies;
 pub(super) mod uploads;
 pub(super) mod work;
 
@@ -20,7 +21,6 @@ use self::lease_guard::LeaseGuard;
 use self::uploads::{Uploads, with_each};
 use self::work::{RunNames, remove_groups, remove_uploads, stopped_uploads, work};
 use super::files::{MANIFEST, REPORT, TOKENS, WORK};
-use super::folder::removable_files::RemovableFiles;
 use super::manifest::Manifest;
 use super::shards::arrangement::Arrangement;
 use super::store::coordination_files::Hold;
@@ -34,6 +34,7 @@ use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{remove_empty, remove_file};
 use crate::util::wording::{message, set};
+use uploaded_copies::RemovableFiles;
 
 /// The name of an object for a trial of the ways in which the store copies.
 pub(super) const TRIAL: &str = "trial";

@@ -18,7 +18,7 @@ use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::ordered::ordered;
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// Files that are uploaded at a time. Each has up to 32 MiB of parts under way.
 pub(crate) const AT_A_TIME: NonZeroUsize = NonZeroUsize::new(3).expect("above zero");
@@ -80,7 +80,7 @@ impl Uploads {
         // Without a thread from the system, all is uploaded at the end.
         let threads = (0..AT_A_TIME.get()).map_while(|_| {
             let (state, waiting) = (Arc::clone(&state), Arc::clone(&waiting));
-            threads::start("fastpack-upload", move || state.serve(&waiting)).ok()
+            start_thread::start("fastpack-upload", move || state.serve(&waiting)).ok()
         });
         let threads = Mutex::new(threads.collect());
         Self { queue: Mutex::new(Some(queue)), threads, state }

@@ -6,7 +6,6 @@ pub(super) mod leftovers;
 pub(super) mod lock;
 pub(super) mod own_files;
 pub(super) mod placed;
-pub(super) mod removable_files;
 mod resumed_files;
 pub(super) mod survey;
 mod taken_over_shards;

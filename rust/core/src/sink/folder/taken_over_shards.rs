@@ -15,7 +15,7 @@ use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{prove, remove_file};
 use crate::util::ordered::ordered;
-use crate::util::threads::WAITING;
+use crate::util::start_thread::WAITING;
 
 impl Folder {
     /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.

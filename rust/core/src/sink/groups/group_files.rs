@@ -18,7 +18,7 @@ use crate::util::disk::removal::{
     Claim, Disk, Evidence, Stamp, Temporary, prove, remove_empty, remove_file,
 };
 use crate::util::ordered::ordered;
-use crate::util::threads::WAITING;
+use crate::util::start_thread::WAITING;
 
 /// The ending of the file that says why a group failed.
 pub(crate) const FAILED: &str = "failed.json";

@@ -15,7 +15,7 @@ use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::store::coordination_files::{RecordStore, object};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
-use crate::util::threads::WAITING;
+use crate::util::start_thread::WAITING;
 
 /// A job that has begun in a folder, and is not finished.
 #[derive(Debug)]

@@ -432,7 +432,7 @@ mod tests {
     use super::*;
     use crate::config::{Compression, RowLayout};
     use crate::sink::shards::shard::Shard;
-    use crate::util::threads::tests::with_at_most;
+    use crate::util::start_thread::tests::with_at_most;
 
     /// Batches of two rows of two columns, each with this number of tokens in all.
     fn batches(count: usize, tokens: i32) -> Vec<RecordBatch> {

@@ -8,7 +8,7 @@ use std::vec;
 
 use arrow::array::RecordBatch;
 
-use super::foreign::fault;
+use super::arrow_rules::fault;
 use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::source::block::{Content, Reader, update_rows};

@@ -1,4 +1,5 @@
-//! CSV and TSV: the first line names the columns, every other line is a record of texts.
+//! CSV and TSV: the first line names the columns, every other line is a record of texts. `record/tables/row.rs` puts them
+//! under their names, and refuses a line with more or fewer.
 
 use std::collections::HashSet;
 use std::sync::Arc;

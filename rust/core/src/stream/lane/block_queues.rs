@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::error::{Error, Result};
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// The least number of blocks of a feed in progress or waiting: one to be packed, and one after it.
 const LEAST_AHEAD: u64 = 2;
@@ -215,7 +215,7 @@ impl<T> BlockQueues<T> {
             };
             // If the system gives no more threads, fewer do the work: the result is the same.
             let workers: Vec<_> = (0..threads)
-                .map_while(|_| threads::start_scoped(scope, "fastpack-work", serve).ok())
+                .map_while(|_| start_thread::start_scoped(scope, "fastpack-work", serve).ok())
                 .collect();
             let delivered = {
                 let _closed = CloseOnDrop(self);

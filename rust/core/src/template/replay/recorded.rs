@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fastpack_template::{Program, ProgramBuffers, ReplayInput};
 
-use super::alone::AlonePrograms;
 use super::turns::{TurnPrograms, WholeTurns};
+use super::turns_alone::AlonePrograms;
 use super::unprinted::Unprinted;
 use crate::report::ledger::NoteSet;
 

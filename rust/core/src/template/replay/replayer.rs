@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use fastpack_template::json::Map;
 use fastpack_template::{Following, Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
-use super::alone::AlonePrograms;
 use super::marked::{MarkedTurns, trace_input};
 use super::recorded::Programs;
 use super::turns::{TurnPrograms, WholeTurns};
+use super::turns_alone::AlonePrograms;
 use super::unprinted::numbered;
 use super::wanted_spans::WantedSpans;
 use crate::config::Turns;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::util::threads;
+use crate::util::start_thread;
 
 /// Bytes between two syncs. A loss of power loses as many, and those that are written while a sync is at work.
 const STEP: u64 = 32 << 20;
@@ -101,7 +101,7 @@ impl Writeback {
         let (requests, receiver) = sync_channel(1);
         let failure = Arc::clone(&self.failure);
         let mut start = self.requested;
-        let thread = threads::start("fastpack-sync", move || {
+        let thread = start_thread::start("fastpack-sync", move || {
             while let Ok((end, cache_policy)) = receiver.recv() {
                 if let Err(error) = file.sync_data() {
                     *lock(&failure) = Some(error);
