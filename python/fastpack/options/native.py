@@ -34,8 +34,8 @@ from fastpack.options.value import Value, heeded_by
 from fastpack.options.work import Weights
 from fastpack.records.sources import choose_inputs, choose_reading
 from fastpack.records.transform import transform, warn_of_unknown
-from fastpack.runtime.document_memory import available_memory
 from fastpack.runtime.default_threads import available_threads, is_one_of_many, local_ranks
+from fastpack.runtime.document_memory import available_memory
 from fastpack.storage.filesystem import choose_filesystem
 from fastpack.storage.remote_options import choose_storage, staged
 from fastpack.storage.remote_pictures import pictures_of_call
