@@ -47,7 +47,9 @@ def _together(settings: Sequence[Setting]) -> str:
     option = settings[0].option.partition(".")[0]
     if all(it.field and it.option.startswith(f"{option}.") for it in settings):
         kind = "".join(part.title() for part in option.split("_"))
-        return f"{option}={kind}({', '.join(f'{it.field}={it.held}' for it in settings)})"
+        # The other fields of weights mean nothing without shares.
+        shares = "..., " if option == "weights" else ""
+        return f"{option}={kind}({shares}{', '.join(f'{it.field}={it.held}' for it in settings)})"
     if len(settings) > 1:
         return ", ".join(map(str, settings))
     return settings[0].call or f"{option}={settings[0].held}"

@@ -345,7 +345,7 @@ class _Checked:
         }
         self.problems += [problem for problem in changes.values() if problem]
         unchanged = [path for path, problem in changes.items() if not problem]
-        reason = _reason_against_repacking(self._packed, functions)
+        reason = _why_not_packed_again(self._packed, functions)
         if self._shows_remote:
             reason = "all documents of the inputs, as some show pictures in remote storage: pass pictures=True to fetch them"
         if reason or not unchanged:
@@ -468,7 +468,7 @@ def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
     return [source for source in listed if isinstance(source, dict)] if isinstance(listed, list) else []
 
 
-def _reason_against_repacking(packed: Folder, functions: Mapping[str, object]) -> str | None:
+def _why_not_packed_again(packed: Folder, functions: Mapping[str, object]) -> str | None:
     """The reason why documents cannot be packed again from the manifest; `None` if they can."""
     options = packed.options
     if not _inputs_of(packed) or "max_length" not in options:

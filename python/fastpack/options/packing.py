@@ -230,7 +230,8 @@ class Balanced(Value):
     Args:
         ranks: The ranks that share the rows.
         on_remainder: What happens where they cannot share them equally: `pad` adds rows of nothing but padding, `drop`
-            drops the last and counts them, `repeat` repeats rows and counts them.
+            drops the last and counts them, `repeat` repeats rows and counts them. `multi_label`, `preference` and `generation`
+            take `drop` or `repeat` alone, since they would train on rows of padding.
 
     Raises:
         OptionError: A value is none that the option takes.

@@ -272,7 +272,8 @@ def names_of(kind: type[Value]) -> list[str]:
 
 def with_field(option: str, kind: type[Value], field: str, held: str = "...") -> Setting:
     """An option with a value that has a field, for a message: `order=Balanced(ranks=...)`."""
-    return Setting(f"{option}.{field}", "...", f"{option}={kind.__name__}({field}={held})")
+    needed = "".join(f"{name}=..., " for name in required_of(kind) if name != field)
+    return Setting(f"{option}.{field}", "...", f"{option}={kind.__name__}({needed}{field}={held})")
 
 
 def required_of(kind: type[Value]) -> list[str]:

@@ -261,7 +261,7 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
     if sample is not None:
         yield (
             "estimated",
-            f"from {counted(sample.records, 'record')}, {sample.share:.2%} of the bytes: all that is said of records, tokens and rows",
+            f"from {counted(sample.records, 'record')}, {sample.share:.2%} of the bytes: all that is said of documents, tokens and rows",
         )
     yield "documents", f"{scan.read.documents:,} read, {scan.documents:,} kept"
     for label, (reason, lost) in labelled("lost", scan.lost.items()):

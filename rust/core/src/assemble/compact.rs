@@ -128,7 +128,7 @@ pub const MADE_COLUMNS: [RowColumn; 5] = [
     RowColumn::DocumentIds,
 ];
 
-/// The columns of the rows of a file with columns of these names; `None` if it is in the full layout. `said` is the text of
+/// The columns of the rows of a file with columns of these names; `None` if it is in the full layout. `metadata` is the text of
 /// its metadata under [`COMPACT`].
 pub fn shown_columns(names: &[String], metadata: Option<&[u8]>) -> Result<Option<Vec<String>>> {
     if let Some(metadata) = metadata {

@@ -37,7 +37,7 @@ pub use objective::{
 };
 pub use output::Output;
 pub use output::appending::Appending;
-pub use output::coding::{Coding, Compression, Format, RowLayout};
+pub use output::file_format::{Coding, Compression, Format, RowLayout};
 pub use output::groups::StartingGroups;
 pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, PictureSizes, Side, Strategy};
 pub use rows::RowOptions;

@@ -272,8 +272,8 @@ impl ObjectiveOptions {
         !self.documents().is_of_whole_texts()
     }
 
-    /// True if a row of padding trains nothing: its labels are those that a loss passes over.
-    pub(super) fn has_padding_rows(&self) -> bool {
+    /// True if training ignores a row of padding: its labels are those that a loss passes over.
+    pub(super) fn ignores_padding_rows(&self) -> bool {
         !self.has_row_each() || self.documents() == DocumentKind::Labelled
     }
 

@@ -128,7 +128,7 @@ impl RowOptions {
         }
         if packing.order() == Order::Balanced
             && packing.on_remainder == OnRemainder::Pad
-            && !objective.has_padding_rows()
+            && !objective.ignores_padding_rows()
         {
             let reason = message![
                 "must be \"drop\" or \"repeat\" with ",

@@ -391,7 +391,7 @@ impl Shape {
         held.map(|(_, field)| field.to_string()).collect()
     }
 
-    /// The fault of a record that is not of this shape. `beside` are its fields that are not read.
+    /// The fault of a record that is not of this shape. `other_fields` gives its fields that are not read.
     pub(super) fn fault(
         &self,
         record: &Map,

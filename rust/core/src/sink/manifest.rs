@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::files::{TOKENS, WORK, split_folders};
-use super::folder::placed::write_by;
+use super::folder::renamed_files::write_by;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::report::listed_path::ListedPath;

@@ -46,8 +46,8 @@ use crate::util::control::{Control, Phase};
 use delivery::{Delivery, no_padding};
 use lane::Lane;
 use lane::block_queues::BlockQueues;
-use lane::order::RecordOrder;
 use lane::packed_block::PackedBlock;
+use lane::record_order::RecordOrder;
 use lane::rounds::{Rounds, floor_of};
 use lane::source_mix::{PoolChoice, PoolFiles};
 use lane::walk::{Walk, WalkFiles};
@@ -241,7 +241,9 @@ impl RunContext<'_> {
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
         let files = orders.iter().map(|order| PoolFiles::of(order.all_files())).collect();
-        let pool_choice = pool_choice.showing(shown.collect(), files);
+        let any_lanes = share.is_alone() || options.deal == Deal::Rows;
+        let lane_step = if any_lanes { 1 } else { share.step() };
+        let pool_choice = pool_choice.showing(shown.collect(), files, lane_step);
         let files = WalkFiles { heads: &heads, single: &single, control };
 
         let (begun, step) = self.begun();

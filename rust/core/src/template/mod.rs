@@ -35,6 +35,6 @@ pub use trained::documents::{TurnText, TurnTexts, WholeText};
 pub use trained::learned::spans::Turn;
 pub(crate) use trained::learned::turns::ends_of_turns;
 pub use trained::part_finder::{PartedTurn, WantedTurns};
-pub use trained::parted::{PartedText, PartedTexts};
+pub use trained::partly_trained_turns::{PartedText, PartedTexts};
 pub use trained::rule::tokens::SharedTokens;
 pub use trained::turn_notes::NoteOptions;

@@ -72,12 +72,12 @@ impl Template {
         let (mut trace, mut sources, mut memo) = (None, None, None);
         match following {
             Following::Nothing => {}
-            Following::Trace(new_trace) => trace = Some(new_trace),
-            Following::Sources(new_trace) => {
-                trace = new_trace;
+            Following::Trace(own) => trace = Some(own),
+            Following::Sources(own) => {
+                trace = own;
                 sources = Some(TextSources::default());
             }
-            Following::Memo(new_memo) => memo = Some(new_memo),
+            Following::Memo(shared) => memo = Some(shared),
         }
         let inputs = self.inputs.iter().map(|name| {
             let value = input(name).map(Input::value);

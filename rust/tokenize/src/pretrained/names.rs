@@ -1,7 +1,7 @@
 //! The names that `AutoTokenizer` of transformers 5.24 knows: classes, and model types that are
-//! treated apart.
+//! treated apart. [`unsupported`] is the error that refuses a class by its name.
 //!
-//! They were read from `models/auto/tokenization_auto.py` with every optional package but `mistral-common`
+//! The lists were read from `models/auto/tokenization_auto.py` with every optional package but `mistral-common`
 //! installed. The differential test against `transformers` notices when a release changes them.
 
 use crate::error::Error;

@@ -179,16 +179,16 @@ fn compile_engine(
     if engine.get_encode_special_tokens() {
         return Err("split_special_tokens".to_owned());
     }
-    let describe_error =
+    let as_json =
         |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
-    let added = describe_error(serde_json::to_value(engine.get_added_vocabulary()))?;
+    let added = as_json(serde_json::to_value(engine.get_added_vocabulary()))?;
     let added: Vec<AddedToken> = Vec::deserialize(&added).map_err(|error| error.to_string())?;
     let names = Names::new(model, &added, engine.get_decoder().cloned())
         .ok_or("added_tokens with ids out of place")?;
     let compiled = recognise(&Description {
-        normalizer: &describe_error(serde_json::to_value(engine.get_normalizer()))?,
-        pre_tokenizer: &describe_error(serde_json::to_value(engine.get_pre_tokenizer()))?,
-        post_processor: &describe_error(serde_json::to_value(engine.get_post_processor()))?,
+        normalizer: &as_json(serde_json::to_value(engine.get_normalizer()))?,
+        pre_tokenizer: &as_json(serde_json::to_value(engine.get_pre_tokenizer()))?,
+        post_processor: &as_json(serde_json::to_value(engine.get_post_processor()))?,
         added_tokens: &added,
         model,
     })?;

@@ -1,7 +1,7 @@
 //! [`Output`]: the output folder, and its options.
 
 pub(super) mod appending;
-pub(super) mod coding;
+pub(super) mod file_format;
 pub(super) mod groups;
 
 use std::num::NonZeroU64;

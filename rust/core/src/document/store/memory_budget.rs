@@ -19,8 +19,8 @@ impl MemoryBudget {
         Self { log, bytes, is_exceeded: false }
     }
 
-    /// True if documents that take `resident` bytes of memory, or did so before, are more than the budget.
-    pub(super) fn is_exceeded_by(&mut self, resident: u64) -> bool {
+    /// Notes that documents take `resident` bytes of memory. True if they are, or ever were, more than the budget.
+    pub(super) fn note_use(&mut self, resident: u64) -> bool {
         if resident > self.bytes && !self.is_exceeded {
             self.is_exceeded = true;
             self.log.expect_reads();

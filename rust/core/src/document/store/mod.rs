@@ -106,7 +106,7 @@ impl Store {
             place,
             documents,
         });
-        if self.budget.as_mut().is_some_and(|budget| budget.is_exceeded_by(self.resident)) {
+        if self.budget.as_mut().is_some_and(|budget| budget.note_use(self.resident)) {
             for segment in self.segments.iter_mut().rev() {
                 // All before one that is in the log alone are there too.
                 if segment.documents.take().is_none() {

@@ -4,7 +4,7 @@
 //! Begin at [`tokenized_blocks`], which hands blocks to threads and takes documents back in input order. [`recognise`] finds the shape of a
 //! file, [`transform`] calls `filter` and `map`, `per_record` and [`worker`] read one record, [`rendering`] makes its text and finds
 //! what is trained. [`custom_objective`] calls the function of `Custom`; [`validation_split`] hashes the content of a record;
-//! [`earlier_blocks`] takes blocks that a stopped run left; [`chosen_blocks`] serves calls of one text.
+//! [`earlier_blocks`] takes blocks that a stopped run left; [`chosen_blocks`] makes the documents of the blocks that a stream chooses.
 
 pub(crate) mod chosen_blocks;
 pub(crate) mod custom_objective;

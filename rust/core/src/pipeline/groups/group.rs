@@ -21,7 +21,7 @@ use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::pipeline::rows::validation_draw::check_split;
-use crate::pipeline::runs::content::ContentHashes;
+use crate::pipeline::runs::file_hashes::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
 use crate::sink::{
     Folder, Groups, OpenOutput, Opened, PackedGroup, SPLIT_HASHES, TokensFile, kept, open,

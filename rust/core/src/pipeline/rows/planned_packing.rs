@@ -79,8 +79,8 @@ impl<'a> Packing<'a> {
         self.store.push(outcome.documents, outcome.place)
     }
 
-    /// Stores the documents of a block, to be packed with all others.
-    pub(in crate::pipeline) fn store_block(&mut self, outcome: Outcome) -> Result<()> {
+    /// Cuts the documents of a block into pieces, counts them and stores them, to be packed with all others.
+    pub(in crate::pipeline) fn cut_and_store(&mut self, outcome: Outcome) -> Result<()> {
         let clock = Clock::start();
         let objective = Arc::clone(self.layout.objective());
         for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
@@ -156,7 +156,7 @@ impl<'a> Packing<'a> {
         Ok(shared)
     }
 
-    /// The documents of the pieces `apart`, which are in no row of `plan`.
+    /// The documents of the pieces `separate`, which are in no row of `plan`.
     pub(in crate::pipeline) fn shared(
         &self,
         plan: &Plan,

@@ -70,7 +70,7 @@ impl<'a> SinkPacker<'a> {
     pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
         match &mut self.making {
             Making::Rolling(rolling) => rolling.take(outcome, self.sink),
-            Making::Planned(packing) => packing.store_block(outcome),
+            Making::Planned(packing) => packing.cut_and_store(outcome),
         }
     }
 

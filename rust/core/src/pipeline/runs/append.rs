@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::Deserialize;
 
-use super::content::ContentHashes;
+use super::file_hashes::ContentHashes;
 use super::known_files::{NewFiles, refused, with_new_content};
 use super::output_folder::{in_folder, read_report};
 use super::pack_dir::{pack_dir, prepare};

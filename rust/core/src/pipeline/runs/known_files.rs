@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::iter;
 use std::sync::Arc;
 
-use super::content::{ContentHashes, joined};
+use super::file_hashes::{ContentHashes, joined};
 use super::pack_dir::state;
 use crate::config::Appending;
 use crate::config::identity::FileState;

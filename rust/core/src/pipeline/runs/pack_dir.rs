@@ -18,7 +18,7 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::pipeline::runs::cache::CacheEntry;
-use crate::pipeline::runs::content::ContentHashes;
+use crate::pipeline::runs::file_hashes::ContentHashes;
 use crate::pipeline::runs::output_folder::{in_folder, made_by};
 use crate::pipeline::runs::pack_files::refuse_with_shares;
 use crate::pipeline::runs::per_file::pack_each;

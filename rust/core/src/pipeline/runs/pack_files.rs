@@ -48,7 +48,7 @@ pub fn pack_files(
     })
 }
 
-/// Refuses an option beside shares, if it is `given`.
+/// Refuses an option beside shares, if it `is_set`.
 pub(super) fn refuse_with_shares(
     shares: &Shares,
     option: &'static str,

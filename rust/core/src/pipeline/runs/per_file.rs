@@ -88,7 +88,7 @@ impl Each<'_> {
         while self.files[self.at].0 != *outcome.documents.path() {
             self.finish_file()?;
         }
-        self.packing.store_block(outcome)
+        self.packing.cut_and_store(outcome)
     }
 
     /// Packs and writes the current file, and moves to the next.

@@ -185,7 +185,7 @@ impl PackedCounts {
     }
 
     /// Counts the pieces that a plan leaves out, and the documents that are in no row because of that: neither here
-    /// nor `elsewhere`, and with no piece that is set `apart`.
+    /// nor `elsewhere`, and with no piece among `separate`.
     pub(in crate::pipeline) fn leave_out(
         &mut self,
         planned: &PlannedRows,

@@ -1,5 +1,5 @@
-//! [`RemovableFiles`]: proves which files of a finished folder of the local disk may be removed, since nobody has written to them
-//! after its manifest.
+//! [`RemovableFiles`]: the local copies of uploaded files that may be removed, since nobody has written to them after their
+//! manifest.
 
 use std::collections::HashMap;
 use std::fs::Metadata;

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::lock::WorkFiles;
-use super::placed::remove_folder_of;
+use super::renamed_files::remove_folder_of;
 use crate::error::{Error, Result};
 use crate::sink::files;
 use crate::sink::files::{MANIFEST, REPLACED, TOKENS};

@@ -9,7 +9,7 @@ use chrono::NaiveDateTime;
 use super::Folder;
 use super::leftovers::Leftovers;
 use super::own_files::{self, OwnFiles};
-use super::placed::sync;
+use super::renamed_files::sync;
 use crate::error::{Error, Result};
 use crate::sink::files::{BLOCKS, BLOCKS_NEW, STARTED, STARTED_NEW, TOKENS};
 use crate::sink::groups::group_files;

@@ -120,7 +120,8 @@ pub(crate) fn recognise(location: &Location, control: &Control) -> Result<InputF
         let start = input.peek(PEEKED, control)?;
         if is_web(&path.to_string_lossy()) && is_html(start) {
             let reason = format!(
-                "`{}` is a page of HTML, and no file of records; give the URL of each file, since a web server lists none",
+                "`{}` is a page of HTML, and no file of records; give the URL of each file, since a web server lists none; \
+                 download a page that is to be packed as text",
                 path.display()
             );
             return Err(Error::option("files", reason));

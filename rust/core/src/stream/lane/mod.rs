@@ -4,20 +4,20 @@
 //! number of the lane. They do not depend on the time, on other lanes, or on the progress of threads.
 
 pub(super) mod block_queues;
-mod held;
-pub(super) mod order;
 pub(super) mod packed_block;
 mod pictures;
+pub(super) mod record_order;
 mod resuming;
 pub(super) mod rounds;
 pub(super) mod source_mix;
+mod stored_block;
 pub(super) mod walk;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use self::order::BlockAddress;
 use self::packed_block::PackedBlock;
+use self::record_order::BlockAddress;
 use self::rounds::{Round, floor_of};
 use self::source_mix::PoolChoice;
 use super::options::OnExhausted;
@@ -31,7 +31,7 @@ use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Cutter, PackedCounts, RowPacker};
 use crate::util::wording::{message, set};
-use held::{HeldBlock, held, lengths_of};
+use stored_block::{HeldBlock, held, lengths_of};
 
 /// Further passes or rounds in which a lane may pack nothing after it has packed documents: each may deal it others, and a
 /// row of padding takes the place of each.
@@ -460,11 +460,12 @@ impl Lane {
         let fault =
             format!("source {shown} has a share, but lane {} of {lanes} {has}; ", self.number);
         let drop = set("weights.on_exhausted", "drop");
-        let reason = if lanes > 1 {
-            let few = set("ranks.lanes", bench.pool_choice.few_lanes(pool, lanes));
-            message![fault, "take fewer lanes, such as ", few, format!(", {more}, or "), drop]
-        } else {
-            message![fault, format!("{more}, or "), drop]
+        let reason = match bench.pool_choice.few_lanes(pool, lanes) {
+            Some(few) => {
+                let few = set("ranks.lanes", few);
+                message![fault, "take fewer lanes, such as ", few, format!(", {more}, or "), drop]
+            }
+            None => message![fault, format!("{more}, or "), drop],
         };
         Err(Error::option("weights", reason))
     }

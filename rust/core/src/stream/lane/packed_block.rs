@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::order::{BlockAddress, RecordOrder};
+use super::record_order::{BlockAddress, RecordOrder};
 use super::walk::{ChosenDocuments, WalkedBlock};
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};

@@ -7,7 +7,7 @@ use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::pipeline::ClosedRow;
-use crate::stream::lane::order::BlockAddress;
+use crate::stream::lane::record_order::BlockAddress;
 use crate::stream::lane::rounds::{LAST, Round, round_of};
 use crate::stream::lane::walk::{OpenBlock, hash_of_blocks};
 use crate::stream::state::lane_state::{
@@ -242,8 +242,8 @@ impl Lane {
             let most = u64::from(packing.row_limit().get());
             if room > most {
                 let reason = format!(
-                    "holds an unfinished row of {room} tokens, and rows have {most} now; give a `max_length` that is \
-                     not below that of the state"
+                    "holds an unfinished row of {room} tokens, and rows have {most} now; give a `max_length` and \
+                     other limits of rows that are not below those of the state"
                 );
                 return Err(Error::option("state", reason));
             }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::order::BlockAddress;
+use super::record_order::BlockAddress;
 use crate::error::{Error, Result};
 use crate::source::extents::extent::Extent;
 use crate::source::{Block, FoundFiles, Reiterable, Values};

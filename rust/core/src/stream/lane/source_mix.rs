@@ -62,6 +62,8 @@ pub(crate) struct PoolChoice {
     shown: Vec<String>,
     /// The files of each pool.
     files: Vec<PoolFiles>,
+    /// A number that must divide the lanes of the run.
+    lane_step: u64,
 }
 
 impl PoolChoice {
@@ -95,18 +97,20 @@ impl PoolChoice {
             rounds: options.epochs.is_some() && options.end() == Some(OnEnd::Repeat),
             shown: Vec::new(),
             files: Vec::new(),
+            lane_step: 1,
         }
     }
 
-    /// Sets the names of the pools as messages show them, and the files of each.
-    pub(crate) fn showing(self, shown: Vec<String>, files: Vec<PoolFiles>) -> Self {
-        Self { shown, files, ..self }
+    /// Sets the names of the pools as messages show them, the files of each, and a number that must divide the lanes.
+    pub(crate) fn showing(self, shown: Vec<String>, files: Vec<PoolFiles>, lane_step: u64) -> Self {
+        Self { shown, files, lane_step, ..self }
     }
 
-    /// A number of lanes below that of the run, each of which has a file of a pool.
-    pub(crate) fn few_lanes(&self, pool: usize, lanes: u64) -> u64 {
+    /// A number of lanes below that of the run, each of which has a file of a pool; `None` if the ranks allow none.
+    pub(crate) fn few_lanes(&self, pool: usize, lanes: u64) -> Option<u64> {
         let files = self.files.get(pool).map_or(1, |files| files.count);
-        files.min(lanes.saturating_sub(1)).max(1)
+        let most = files.min(lanes.saturating_sub(1));
+        Some(most - most % self.lane_step).filter(|few| *few > 0)
     }
 
     /// The remedy for a pool whose files cannot be shared by so many lanes. Its first file stands for all.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::order::{BlockAddress, Dealt, RecordOrder};
+use super::record_order::{BlockAddress, Dealt, RecordOrder};
 use super::rounds::{Rounds, round_of};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{FileHeads, SingleBlocks};

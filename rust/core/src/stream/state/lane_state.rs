@@ -1,7 +1,7 @@
 //! [`LaneState`]: the position of a lane in a compact form: its place in each pool, and the places of the
 //! documents of its open rows.
 
-use crate::stream::lane::order::BlockAddress;
+use crate::stream::lane::record_order::BlockAddress;
 use crate::util::bits::{BitReader, BitWriter};
 
 /// Bits of the number of a document among those of its record, at the end of its place in the order of its block.

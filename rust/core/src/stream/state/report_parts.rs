@@ -43,7 +43,7 @@ impl Carried {
         Self { lengths: AddedLengths::of(packed_counts), firsts, places }
     }
 
-    /// Puts it into counts, on one rank only, as the counts.
+    /// Adds these parts to the counts of a resumed run, on one rank only, so that the ranks together count them once.
     pub(crate) fn add_to(&self, packed_counts: &mut PackedCounts) {
         packed_counts.add_lengths(&self.lengths.0);
         packed_counts.ledger.merge(self.ledger());

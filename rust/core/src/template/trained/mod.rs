@@ -9,7 +9,7 @@ mod generation_blocks;
 mod histories;
 pub(crate) mod learned;
 pub(super) mod part_finder;
-pub(super) mod parted;
+pub(super) mod partly_trained_turns;
 pub(crate) mod proof;
 pub(super) mod rule;
 mod search_words;

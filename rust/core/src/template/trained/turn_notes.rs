@@ -14,8 +14,8 @@ use super::documents::TurnText;
 use super::learned::spans::Turn;
 use super::proof::contexts::MessageNote;
 use super::proof::form_sample::{FormSample, TrainedPlace};
+use super::rule::fewest_documents::{each, merged};
 use super::rule::stop_tokens::Stops;
-use super::rule::texts::{each, merged};
 use super::rule::{self, FoundTexts, without_calls};
 use super::search_words::{SearchWords, WordKind, WordReplacer};
 use crate::config::Turns;
@@ -173,7 +173,7 @@ impl Noting<'_> {
         self.places[at] == TrainedPlace::Trained
     }
 
-    /// Notes the trained messages without any trained text, as `is_said` tells it.
+    /// Notes the trained messages without any trained text, as `is_spoken` tells it.
     fn silent(&mut self, is_spoken: impl Fn(usize) -> bool) {
         let silent = (0..self.places.len()).filter(|at| self.is_trained(*at) && !is_spoken(*at));
         let silent: Vec<usize> = silent.collect();
@@ -199,7 +199,7 @@ impl Noting<'_> {
 
     /// Notes the turns of the definition. Returns the texts in which they stand; none for that of all messages.
     ///
-    /// A conversation `made` up whose form was not tried yet is tried too: the definition has found its turns here.
+    /// A `sample` whose form was not tried yet is tried too: the definition has found its turns here.
     fn defined_turns(&mut self, choice: Turns, sample: Option<&FormSample>) -> Vec<String> {
         let (template, conversation) = (self.template, self.conversation);
         let is_trained = |at| self.is_trained(at);

@@ -451,7 +451,7 @@ mod tests {
 
     const MARKER: &str = "<image>";
 
-    /// The places of a text whose markers become the texts `put`, and the new text.
+    /// The places of a text whose markers become the texts `insertions`, and the new text.
     fn replaced(text: &str, insertions: &[String]) -> (MovedPlaces, String) {
         let (mut moved, mut changed, mut reached) = (MovedPlaces::default(), String::new(), 0);
         for ((at, _), insertion) in text.match_indices(MARKER).zip(insertions) {

@@ -286,6 +286,9 @@ impl Pieces for ListedModel<'_> {
 const LONGEST_KEPT: usize = 32;
 
 /// A model, with the places at which texts are cut into words.
+///
+/// The caches hold words with the whitespace before them. Only a word that no cache has is normalized, goes through the
+/// steps, and is encoded.
 struct CutWords<'a> {
     general: &'a General,
     ends: &'a WordEnds,

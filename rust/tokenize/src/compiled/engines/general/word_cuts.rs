@@ -1,8 +1,5 @@
 //! Texts that are cut into words where they stand: before whitespace that follows a letter, a digit or a sign, and
 //! between ASCII characters that the first step always parts.
-//!
-//! The caches hold words with the whitespace before them. Only a word that no cache has is normalized, goes through
-//! the steps, and is encoded.
 
 use super::stages::Stage;
 use crate::compiled::cutting::alphanumeric::run_end;

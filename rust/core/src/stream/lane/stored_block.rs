@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::document::{Documents, INPUTS};
-use crate::stream::lane::order::BlockAddress;
 use crate::stream::lane::pictures::PictureHashes;
+use crate::stream::lane::record_order::BlockAddress;
 
 /// A block whose documents are in the store.
 pub(super) struct HeldBlock {
