@@ -246,4 +246,4 @@ def test_a_change_that_nothing_tells_is_told_in_the_report(folder: Path, tokeniz
             pass
     assert stream.report is not None
     for report in (fastpack.Report.of(table), stream.report):
-        assert any("a change while they are read is seen by their size alone" in it for it in report.warnings)
+        assert any("a later change of it is seen by its size alone" in it for it in report.warnings)

@@ -329,9 +329,7 @@ def test_an_endless_source_of_which_all_is_dropped_is_given_up(
     assert count <= lost.value.documents < count + 1000
     good = write_jsonl([ids(number, 3) for number in range(1, 400)], "good.jsonl")
     mix = {**call, "weights": {"good": 1, "bad": 1}}
-    with pytest.raises(
-        fastpack.OptionError, match=r"source `bad` .* of it; take fewer `ranks.lanes`, "
-    ) as refused:
+    with pytest.raises(fastpack.OptionError, match=r"source `bad` .* of it; ") as refused:
         list(itertools.islice(flat.stream({"good": good, "bad": bad}, **mix), 20))
     assert refused.value.option == "weights"
     dropped = flat.stream({"good": good, "bad": bad}, on_exhausted="drop", **mix)
