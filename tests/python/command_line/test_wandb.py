@@ -79,3 +79,12 @@ def test_a_folder_is_brought_back_by_its_name(packed):
 def test_an_artifact_without_rows_is_refused(tmp_path):
     with pytest.raises(fastpack.FastpackError, match="holds no packed rows"):
         fastpack.wandb.use("other:latest", Recorded(tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_inputs_that_cannot_be_shown_are_named_with_the_reason(run, packed, tmp_path):
+    with pytest.raises(fastpack.FastpackError, match=r"none\.jsonl cannot be shown: No such file"):
+        fastpack.wandb.log(packed, run, inputs=tmp_path / "none.jsonl")
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(fastpack.FastpackError, match=r"bytes\.jsonl cannot be shown: it holds no text"):
+        fastpack.wandb.log(packed, run, inputs=tmp_path / "bytes.jsonl")

@@ -23,7 +23,7 @@ from fastpack.options.mistakes.foreign import (
     FOREIGN_WORDS,
     OPTION_ADVICE,
 )
-from fastpack.options.value import fields_of
+from fastpack.options.value import fields_of, required_of
 
 MESSAGES = [{"role": "user", "content": "the river"}, {"role": "assistant", "content": "a boat"}]
 
@@ -143,6 +143,9 @@ def test_a_keyword_that_is_a_field_of_a_value_is_answered_with_its_option(corpus
         holders, _, spelling = str(caught.value).partition(f"`{field}` is a field of ")[2].partition(": ")
         assert f"`{option}`" in holders
         assert f"{field}=...)" in spelling
+        kinds = OPTIONS[option].kinds.values()
+        for needed in {name for kind in kinds if kind.__name__ in spelling for name in required_of(kind)}:
+            assert f"{needed}=..." in spelling
 
 
 SPELLINGS = [

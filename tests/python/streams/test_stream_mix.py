@@ -181,6 +181,25 @@ def test_a_source_that_cannot_be_divided_is_named_with_its_file(
         assert len(list(itertools.islice(again, 9))) == 9
 
 
+def test_fewer_lanes_are_advised_only_if_the_ranks_allow_them(
+    sources: dict[str, Path], tmp_path: Path, loaded: fastpack.Tokenizer
+) -> None:
+    whole = tmp_path / "whole.jsonl.gz"
+    whole.write_bytes(gzip.compress(sources["long"].read_bytes()))
+    options = {"rank": 0, "world_size": 2, "batch_size": 8, "lanes": 64, "epochs": None}
+    refused = refusal_of_a_share(whole, sources["short"], loaded, **options)
+    assert "lanes, such as" not in refused.reason
+    assert 'or weights=Weights(..., on_exhausted="drop")' in refused.reason
+    one = flat.stream(
+        {"short": sources["short"], "web": whole},
+        loaded,
+        weights={"short": 1, "web": 1},
+        **(OPTIONS | options | {"on_exhausted": "drop"}),
+    )
+    with one as stream:
+        assert next(stream).num_rows == 8
+
+
 REMEDIES = {
     "whole.jsonl.gz": "decompress its files (`gzip -dk {path}`)",
     "whole.jsonl.bz2": "decompress its files (`bzip2 -dk {path}`)",

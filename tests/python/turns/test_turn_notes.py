@@ -401,30 +401,39 @@ def test_a_thought_of_one_word_is_missed_like_others(thought: str, load: Callabl
     assert found["earlier_reasoning_left_out"] == wanted
 
 
-def test_reasoning_that_a_document_of_the_conversation_has_is_not_left_out(
-    tokenizer_dir: Path,
+# What a turn behind an earlier question has, and how a template prints it behind the last question alone.
+HISTORY = {
+    "reasoning_content": ("Thought", "[{{ m.reasoning_content }}]"),
+    "tool_calls": (
+        [{"type": "function", "function": {"name": "look", "arguments": {"at": "sky"}}}],
+        "[{{ m.tool_calls | tojson }}]",
+    ),
+}
+
+
+@pytest.mark.parametrize("field", HISTORY)
+def test_what_another_document_of_the_conversation_has_is_not_left_out(
+    field: str, tokenizer_dir: Path
 ) -> None:
-    """The template prints reasoning behind the last question alone, so that the render of all messages lacks the other."""
+    """The render of all messages lacks the field of the earlier turns, whose own documents have it."""
+    value, printed = HISTORY[field]
     template = (
         "{% set last = namespace(user=-1) %}"
         "{% for m in messages %}{% if m.role == 'user' %}{% set last.user = loop.index0 %}{% endif %}{% endfor %}"
-        "{% for m in messages %}<{{ m.role }}>"
-        "{% if m.reasoning_content and loop.index0 > last.user %}[{{ m.reasoning_content }}]{% endif %}"
-        "{{ m.content }}<end>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+        f"{{% if m.{field} and loop.index0 > last.user %}}{printed}{{% endif %}}"
+        "<end>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
     )
     messages = []
-    for number in range(3):
+    for number in range(2):
         messages.append({"role": "user", "content": f"Question {number}?"})
-        messages.append(
-            {"role": "assistant", "content": f"Answer {number}.", "reasoning_content": f"Thought {number}"}
-        )
-    records = [{"messages": messages} for _ in range(3)]
+        messages.append({"role": "assistant", "content": f"Answer {number}.", field: value})
+    messages += [{"role": "user", "content": "More?"}, {"role": "assistant", "content": "No."}]
     found = {}
     for turns in ("auto", "each", "last", "whole"):
         table = fastpack.pack_records(
-            records, tokenizer_dir, max_length=512, chat_template=template, turns=turns, train_on="assistant"
+            [{"messages": messages}] * 3, tokenizer_dir, max_length=512, chat_template=template, turns=turns
         )
         left_out = fastpack.Report.of(table).left_out
-        found[turns] = {field: noted.records for field, noted in left_out.items()}
-    lost = {"reasoning_content": 3}
-    assert found == {"auto": {}, "each": {}, "last": lost, "whole": lost}
+        found[turns] = {name: noted.records for name, noted in left_out.items()}
+    assert found == {"auto": {}, "each": {}, "last": {field: 3}, "whole": {field: 3}}

@@ -35,7 +35,7 @@ pub use runs::reindex::reindex;
 pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
-pub(crate) use documents::chosen_blocks::{FileHeads, SingleBlocks, WantedRecords};
+pub(crate) use documents::chosen_blocks::{ChosenBlocks, FileHeads, WantedRecords};
 pub(crate) use documents::tokenized_blocks::Outcome;
 pub(crate) use documents::validation_split::{SplitSide, SplitThreshold};
 pub(crate) use rows::cutter::Cutter;

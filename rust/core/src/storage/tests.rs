@@ -16,7 +16,8 @@ use proptest::prelude::*;
 
 use super::buckets::listing;
 use super::cancelled_or_changed::Stopped;
-use super::fetching::object::{Object, ObjectBackend, SharedParts};
+use super::fetching::object::{Object, SharedParts};
+use super::fetching::resumed_requests::ObjectBackend;
 use super::http::retrying_client::RetryingClient;
 use super::location::{Location, RangeFile};
 use super::tasks::Tasks;

@@ -13,7 +13,7 @@ use super::lane::source_mix::PoolChoice;
 use super::lane::{Bench, Lane};
 use super::options::{Deal, OnEnd};
 use super::run_context::{End, RunContext};
-use super::state::report_parts::{AddedLengths, Carried, MOST_LENGTHS};
+use super::state::report_parts::{AddedLengths, MOST_LENGTHS, ReportParts};
 use super::state::row_state::{PLACES_KEY, RowState, places_text};
 use super::state::state_files::StateFiles;
 use super::state::{Counts, STATE_KEY, Saved, State};
@@ -455,7 +455,7 @@ impl Delivery<'_, '_> {
             rank: (!share.is_alone()).then_some(share.rank),
             identity: Some(Arc::clone(&self.run.identity)),
             counts: after.counts,
-            carried: Carried::of(self.packed_counts),
+            carried: ReportParts::of(self.packed_counts),
             states,
             saved: after.saved,
         }

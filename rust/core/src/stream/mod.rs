@@ -37,7 +37,7 @@ use arrow::record_batch::RecordBatch;
 
 use crate::config::Inputs;
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::{FileHeads, InputFacts, Job, PackedCounts, SingleBlocks};
+use crate::pipeline::{ChosenBlocks, FileHeads, InputFacts, Job, PackedCounts};
 use crate::report::Report;
 use crate::source::extents::extent::number_line;
 use crate::source::{Index, discover};
@@ -229,7 +229,7 @@ impl RunContext<'_> {
             if self.counted { Ok(()) } else { number_line(found, origin, control) }
         };
         let split = (self.side, self.hashes);
-        let single = SingleBlocks::new(job, &found.sources, &number, split, control)?;
+        let single = ChosenBlocks::new(job, &found.sources, &number, split, control)?;
         let heads = FileHeads::new(job, found);
         let order = (job.options.rows.packing.seed, options.shuffle, &options.choice);
         let pool_choice = PoolChoice::new(options);
@@ -366,7 +366,7 @@ struct Makers<'m, 'w, 'a> {
     /// The walks of each lane, one for each pool.
     walks: &'m [Mutex<Walk<'w, 'a>>],
     orders: &'m [RecordOrder<'a>],
-    single: &'m SingleBlocks<'a>,
+    single: &'m ChosenBlocks<'a>,
     control: &'m Control,
 }
 

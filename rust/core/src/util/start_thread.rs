@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 /// The threads that look at many small files: they wait for the file system most of the time.
-pub(crate) const WAITING: NonZeroUsize = NonZeroUsize::new(16).expect("above zero");
+pub(crate) const FILE_THREADS: NonZeroUsize = NonZeroUsize::new(16).expect("above zero");
 
 /// Starts a thread that runs `work`.
 ///

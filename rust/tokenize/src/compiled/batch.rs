@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use super::cache_misses;
 use super::memory::{BATCH, Gap, NOWHERE, QueuedPiece, ThreadMemory};
-use super::piece_encoder::{Pieces, QueuedRun};
-use super::spans::{Origin, Watch, position};
+use super::piece_encoder::{PieceEncoder, QueuedRun};
+use super::spans::{Origin, Watch};
 use crate::pieces::{LONGEST, MOST, PieceCache, PieceKey};
-use crate::split::Cursor;
+use crate::split::{Cursor, position};
 
 /// The buffers that a model appends to.
 pub(super) struct Output<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Output<'a> {
 
 /// Appends the ids of `text[start..]`, a stretch that is cut on its own.
 pub(super) fn encode(
-    model: &impl Pieces,
+    model: &impl PieceEncoder,
     text: &[u8],
     start: usize,
     memory: &mut ThreadMemory,
@@ -32,7 +32,7 @@ pub(super) fn encode(
 
 /// As [`encode`], for a model whose cursor counts pieces.
 pub(super) fn encode_listed(
-    model: &impl Pieces,
+    model: &impl PieceEncoder,
     text: &[u8],
     start: usize,
     memory: &mut ThreadMemory,
@@ -44,7 +44,7 @@ pub(super) fn encode_listed(
 /// Appends the ids of the pieces that the model cuts with `cursor`; the first begins at `start`.
 #[inline]
 fn encode_from(
-    model: &impl Pieces,
+    model: &impl PieceEncoder,
     text: &[u8],
     start: usize,
     mut cursor: Cursor,
@@ -105,7 +105,7 @@ fn short_piece(key: PieceKey, end: u32, cache: &PieceCache) -> QueuedPiece {
 /// Queues the parts of a long piece, and returns the start of the queued text.
 #[inline(never)]
 fn long(
-    model: &impl Pieces,
+    model: &impl PieceEncoder,
     text: &[u8],
     piece: Range<usize>,
     mut begin: usize,
@@ -141,7 +141,7 @@ fn long(
 
 /// The second pass: appends the ids of all queued pieces from `begin` on.
 fn flush(
-    model: &impl Pieces,
+    model: &impl PieceEncoder,
     text: &[u8],
     begin: usize,
     memory: &mut ThreadMemory,
@@ -197,7 +197,7 @@ fn answer(pieces: &[QueuedPiece], memory: &mut ThreadMemory) -> usize {
 /// at `from`.
 #[inline(never)]
 fn tell(
-    model: &impl Pieces,
+    model: &impl PieceEncoder,
     run: &QueuedRun<'_>,
     mut from: usize,
     copied: usize,

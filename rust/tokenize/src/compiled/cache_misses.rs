@@ -5,12 +5,12 @@
 use std::ops::Range;
 
 use super::memory::{Absent, Gap, NOWHERE, QueuedPiece, STEP, ThreadMemory};
-use super::piece_encoder::{Pieces, QueuedRun};
+use super::piece_encoder::{PieceEncoder, QueuedRun};
 use crate::pieces::MOST;
 
 /// Finds or makes the ids of the missing pieces.
 #[inline(never)]
-pub(super) fn fill(model: &impl Pieces, run: &QueuedRun<'_>, memory: &mut ThreadMemory) {
+pub(super) fn fill(model: &impl PieceEncoder, run: &QueuedRun<'_>, memory: &mut ThreadMemory) {
     let mut gaps = std::mem::take(&mut memory.gaps);
     for Gap { index, .. } in &gaps {
         let QueuedPiece { key, place, .. } = run.pieces[*index];
@@ -54,7 +54,7 @@ pub(super) fn fill(model: &impl Pieces, run: &QueuedRun<'_>, memory: &mut Thread
 
 /// True if the caches may hold a piece.
 #[inline]
-fn holds(model: &impl Pieces, waiting: &QueuedPiece, length: usize) -> bool {
+fn holds(model: &impl PieceEncoder, waiting: &QueuedPiece, length: usize) -> bool {
     waiting.place != NOWHERE || model.keeps(length)
 }
 

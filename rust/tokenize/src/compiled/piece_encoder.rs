@@ -1,4 +1,4 @@
-//! [`Pieces`]: a model that encodes a stretch piece by piece.
+//! [`PieceEncoder`]: a model that encodes a stretch piece by piece.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::pieces::PieceKey;
 use crate::split::Cursor;
 
 /// A model that encodes a stretch piece by piece.
-pub(super) trait Pieces {
+pub(super) trait PieceEncoder {
     /// Writes the ends of the next pieces, and returns how many.
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::engines::general::General;
-use super::engines::metaspace::{META_CHARACTER, Prefix};
+use super::engines::space_prefix::{META_CHARACTER, Prefix};
 use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use super::normalizers::bert::{Bert, bert};
 use super::normalizers::chain::Chain;

@@ -2,12 +2,6 @@
 
 use std::ops::Range;
 
-/// A position as it is stored; texts are always shorter than 4 GiB.
-#[inline]
-pub(super) fn position(at: usize) -> u32 {
-    u32::try_from(at).expect("a text is shorter than 4 GiB")
-}
-
 /// The bytes of a stretch, and their source ranges.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {

@@ -36,6 +36,6 @@ impl Cursor {
 
 /// A position as it is stored; texts are always shorter than 4 GiB.
 #[inline]
-pub(super) fn position(at: usize) -> u32 {
+pub(crate) fn position(at: usize) -> u32 {
     u32::try_from(at).expect("a text is shorter than 4 GiB")
 }

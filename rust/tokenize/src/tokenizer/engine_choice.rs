@@ -1,4 +1,4 @@
-//! Which engine makes the ids of a tokenizer: a compiled one where every component is known, else the Hugging Face crate.
+//! [`Tokenizer`] and the choice of its engine: a compiled one if every component is known, else the Hugging Face crate.
 
 use std::sync::{Arc, OnceLock};
 
@@ -133,7 +133,7 @@ impl Tokenizer {
         })
     }
 
-    /// The same tokenizer, encoding with the Hugging Face crate only, for comparisons.
+    /// A copy that encodes with the Hugging Face crate, for comparisons.
     pub fn with_reference_engine(&self) -> Result<Self> {
         self.reference.get()?;
         let reason = Arc::from("asked for by the caller");

@@ -1,4 +1,4 @@
-//! [`SingleBlocks`]: makes documents from single blocks, for a caller that chooses the blocks and the records
+//! [`ChosenBlocks`]: makes documents from single blocks, for a caller that chooses the blocks and the records
 //! of each.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::util::control::Control;
 pub(crate) type WantedRecords = Vec<bool>;
 
 /// Makes documents from single blocks.
-pub(crate) struct SingleBlocks<'a> {
+pub(crate) struct ChosenBlocks<'a> {
     intake: Intake<'a>,
     job: &'a Job,
     sources: Vec<Source>,
@@ -39,7 +39,7 @@ pub(crate) struct SingleBlocks<'a> {
     verify: AtomicU64,
 }
 
-impl<'a> SingleBlocks<'a> {
+impl<'a> ChosenBlocks<'a> {
     /// Makes documents from the blocks of these sources, of the records of one `side` if there is one; they keep their
     /// content if `hashes`. `number` finds the line numbers of their records.
     pub(crate) fn new(
@@ -143,7 +143,7 @@ impl<'a> FileHeads<'a> {
     pub(crate) fn shape(
         &self,
         file: usize,
-        single: &SingleBlocks<'_>,
+        single: &ChosenBlocks<'_>,
         control: &Control,
     ) -> Result<Option<Arc<Shape>>> {
         let mut first = None;
@@ -156,7 +156,7 @@ impl<'a> FileHeads<'a> {
     pub(crate) fn shape_by(
         &self,
         file: usize,
-        single: &SingleBlocks<'_>,
+        single: &ChosenBlocks<'_>,
         mut next: impl FnMut() -> Result<Option<Block>>,
     ) -> Result<Option<Arc<Shape>>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,7 +21,7 @@ use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::pipeline::rows::validation_draw::check_split;
-use crate::pipeline::runs::file_hashes::ContentHashes;
+use crate::pipeline::runs::input_hashes::InputHashes;
 use crate::pipeline::runs::repack::take_all;
 use crate::sink::{
     Folder, Groups, OpenOutput, Opened, PackedGroup, SPLIT_HASHES, TokensFile, kept, open,
@@ -29,7 +29,7 @@ use crate::sink::{
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
-use crate::util::start_thread::WAITING;
+use crate::util::start_thread::FILE_THREADS;
 
 /// Bits of the number of a block that count the blocks of a group.
 const BLOCK_BITS: u32 = 40;
@@ -185,7 +185,7 @@ impl<'a> GroupedJob<'a> {
             };
             Ok((group, packed.map(with_record).transpose()?))
         };
-        ordered(WAITING, || Ok(left.next()), || read, |(group, found)| take(group, found))
+        ordered(FILE_THREADS, || Ok(left.next()), || read, |(group, found)| take(group, found))
     }
 
     /// True if all groups have finished all steps, or the job has ended.
@@ -272,7 +272,7 @@ impl<'a> GroupedJob<'a> {
     fn tokens(&self, folder: &mut Folder, group: usize, control: &Control) -> Result<()> {
         let started = Instant::now();
         let log = Log::open(&folder.blocks())?;
-        let (mut content, mut blocks, mut pieces) = (ContentHashes::default(), 0, Vec::new());
+        let (mut content, mut blocks, mut pieces) = (InputHashes::default(), 0, Vec::new());
         let mut hashes = Vec::new();
         let objective = self.job.objective()?;
         let cutter = Cutter { options: &self.options, objective: &*objective, copy: 0 };
@@ -315,7 +315,7 @@ impl<'a> GroupedJob<'a> {
     ) -> Result<()> {
         let started = Instant::now();
         let log = Arc::new(Log::open(&folder.blocks())?);
-        let (mut content, mut blocks) = (ContentHashes::default(), 0);
+        let (mut content, mut blocks) = (InputHashes::default(), 0);
         let mut packer = SinkPacker::new(self.packing(&log)?, folder, control, started);
         let (found, place) = self.blocks(group);
         let intake = Intake::new(self.job, control).of_job(place).hashing(output.hashes_content());
@@ -436,7 +436,7 @@ impl<'a> GroupedJob<'a> {
         };
         let mut left = 0..self.len();
         ordered(
-            WAITING,
+            FILE_THREADS,
             || Ok(left.next()),
             || find,
             |(path, bytes)| {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::Deserialize;
 
-use super::file_hashes::ContentHashes;
+use super::input_hashes::InputHashes;
 use super::known_files::{NewFiles, refused, with_new_content};
 use super::output_folder::{in_folder, read_report};
 use super::pack_dir::{pack_dir, prepare};
@@ -248,7 +248,7 @@ fn pack_behind(
     }
     let packer = SinkPacker::new(packing, folder, control, started);
     let intake = || Intake::new(job, control).hashing(output.hashes_content());
-    let mut taken = Taken { packer, content: ContentHashes::default(), blocks: 0 };
+    let mut taken = Taken { packer, content: InputHashes::default(), blocks: 0 };
     let seen = match &old {
         OldOutput::Rows(_) => {
             intake().read(Blocks::new(new.found), Some(&log), |outcome| taken.take(outcome))?
@@ -282,7 +282,7 @@ fn pack_behind(
 /// The blocks that were packed so far.
 struct Taken<'a> {
     packer: SinkPacker<'a>,
-    content: ContentHashes,
+    content: InputHashes,
     blocks: u64,
 }
 

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::iter;
 use std::sync::Arc;
 
-use super::file_hashes::{ContentHashes, joined};
+use super::input_hashes::{InputHashes, joined};
 use super::pack_dir::state;
 use crate::config::Appending;
 use crate::config::identity::FileState;
@@ -171,7 +171,7 @@ impl OldContent<'_> {
             let tokens = &self.job.options.tokens;
             blocks = blocks.choosing(chooser(tokens.documents, tokens.images.is_some()));
         }
-        let mut content = ContentHashes::default();
+        let mut content = InputHashes::default();
         let next = || {
             let block = blocks.next_block(self.control)?;
             let transformed = |block: Block| {

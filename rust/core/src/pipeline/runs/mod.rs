@@ -6,7 +6,7 @@
 
 pub(crate) mod append;
 mod cache;
-pub(in crate::pipeline) mod file_hashes;
+pub(in crate::pipeline) mod input_hashes;
 mod known_files;
 pub(crate) mod output_folder;
 pub(crate) mod pack_dir;

@@ -18,7 +18,7 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::pipeline::runs::cache::CacheEntry;
-use crate::pipeline::runs::file_hashes::ContentHashes;
+use crate::pipeline::runs::input_hashes::InputHashes;
 use crate::pipeline::runs::output_folder::{in_folder, made_by};
 use crate::pipeline::runs::pack_files::refuse_with_shares;
 use crate::pipeline::runs::per_file::pack_each;
@@ -197,7 +197,7 @@ fn pack_cached(
     let entry = CacheEntry::of(job, &records, cache, control)?;
     entry.use_tokens_once(job, records, control, |job, kept| {
         let layout = job.file_layout(kept.sources, output.coding.layout)?;
-        let mut content = ContentHashes::default();
+        let mut content = InputHashes::default();
         let mut consumed = |outcome: &Outcome| content.add(outcome);
         let rows = KeptRows { layout, validation: output.validation, about: kept.about };
         let report = pack_kept(kept.tokens, &job.options, rows, &mut consumed, control, folder)?;
@@ -240,7 +240,7 @@ fn pack_into(
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
-    let mut content = ContentHashes::default();
+    let mut content = InputHashes::default();
     let mut blocks = 0;
     let mut consumed = |outcome: &Outcome| {
         content.add(outcome);

@@ -14,7 +14,7 @@ use crate::storage::{Target, Version};
 use crate::util::control::Control;
 use crate::util::disk::removal::{Claim, Evidence};
 use crate::util::ordered::ordered;
-use crate::util::start_thread::WAITING;
+use crate::util::start_thread::FILE_THREADS;
 use crate::util::wording::{Message, message, set};
 
 /// The most files that a message names.
@@ -134,7 +134,7 @@ impl Earlier {
             found.extend(one);
             Ok::<_, Error>(())
         };
-        ordered(WAITING, || Ok(there.next()), || ask, take)?;
+        ordered(FILE_THREADS, || Ok(there.next()), || ask, take)?;
         self.own.extend(found);
         Ok(())
     }

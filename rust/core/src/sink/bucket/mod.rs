@@ -34,7 +34,7 @@ use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{remove_empty, remove_file};
 use crate::util::wording::{message, set};
-use uploaded_copies::RemovableFiles;
+use uploaded_copies::UploadedCopies;
 
 /// The name of an object for a trial of the ways in which the store copies.
 pub(super) const TRIAL: &str = "trial";
@@ -253,7 +253,7 @@ pub(super) fn owner(dir: &Path) -> String {
 /// Removes the files of a finished folder of the local disk, as far as they are as its manifest says, and the folder if nothing else
 /// is in it.
 fn remove_local(dir: &Path, manifest: &Manifest) -> std::io::Result<()> {
-    let removable = RemovableFiles::of(dir, manifest);
+    let removable = UploadedCopies::of(dir, manifest);
     for proof in removable.proofs() {
         remove_file(proof)?;
     }

@@ -1,4 +1,4 @@
-//! [`RemovableFiles`]: the local copies of uploaded files that may be removed, since nobody has written to them after their
+//! [`UploadedCopies`]: the local copies of uploaded files that may be removed, since nobody has written to them after their
 //! manifest.
 
 use std::collections::HashMap;
@@ -12,12 +12,12 @@ use crate::util::disk::removal::{Claim, Disk, Evidence, Proof, Stamp, prove};
 
 /// The files of a finished folder of the local disk by their paths, with the sizes that its manifest says. The manifest was written
 /// last, so that none of them is newer.
-pub(crate) struct RemovableFiles {
+pub(crate) struct UploadedCopies {
     sizes: HashMap<PathBuf, Option<u64>>,
     written: Option<SystemTime>,
 }
 
-impl RemovableFiles {
+impl UploadedCopies {
     /// The files of the folder `dir`, the manifest too.
     pub(crate) fn of(dir: &Path, manifest: &Manifest) -> Self {
         let path = dir.join(MANIFEST);
@@ -27,7 +27,7 @@ impl RemovableFiles {
     }
 }
 
-impl RemovableFiles {
+impl UploadedCopies {
     /// The proofs for all of them, that of the manifest first: without it, no run takes the other files for whole.
     pub(crate) fn proofs(&self) -> impl Iterator<Item = Proof<Disk>> {
         let (first, rest): (Vec<_>, Vec<_>) =
@@ -36,7 +36,7 @@ impl RemovableFiles {
     }
 }
 
-impl Evidence<Disk> for RemovableFiles {
+impl Evidence<Disk> for UploadedCopies {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let is_as_written = |size: &Option<u64>| {
             let found = path.symlink_metadata().ok().filter(Metadata::is_file)?;

@@ -24,7 +24,7 @@ use crate::util::start_thread;
 pub(crate) const AT_A_TIME: NonZeroUsize = NonZeroUsize::new(3).expect("above zero");
 
 /// Finished shards that wait, as open files. Those beyond this number are uploaded at the end.
-const WAITING: usize = 64;
+const FILE_THREADS: usize = 64;
 
 /// The uploads of a job whose output will lie in a bucket.
 ///
@@ -75,7 +75,7 @@ impl Uploads {
             uploaded: Mutex::default(),
             stop: Control::default(),
         });
-        let (queue, waiting) = sync_channel(WAITING);
+        let (queue, waiting) = sync_channel(FILE_THREADS);
         let waiting = Arc::new(Mutex::new(waiting));
         // Without a thread from the system, all is uploaded at the end.
         let threads = (0..AT_A_TIME.get()).map_while(|_| {

@@ -24,7 +24,7 @@ use serde_json::Value;
 use self::leftovers::Leftovers;
 use self::lock::{Lock, WorkFiles};
 use self::own_files::OwnFiles;
-use self::renamed_files::{PlacedFiles, flat, sync, write};
+use self::renamed_files::{RenamedFiles, flat, sync, write};
 use super::Sink;
 use super::bucket::uploads::Uploads;
 use super::failure::SharedFailure;
@@ -85,7 +85,7 @@ pub struct Folder {
     uploads: Option<Arc<Uploads>>,
     /// The output that this one replaces, and the files of others in the folder.
     owned: OwnFiles,
-    placed: PlacedFiles,
+    placed: RenamedFiles,
     /// The lock, held until the end of the run.
     lock: Option<Lock>,
     /// It is cancelled when the run is.
@@ -138,7 +138,7 @@ pub(super) fn prepare(
         list: FinishedList::new(lock.work(), &name),
         uploads: None,
         owned,
-        placed: PlacedFiles::default(),
+        placed: RenamedFiles::default(),
         lock: Some(lock),
         control: control.with_same_flag(),
     };

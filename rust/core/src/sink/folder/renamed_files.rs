@@ -1,4 +1,4 @@
-//! [`PlacedFiles`]: files that were renamed to their place, to be moved back unless all of them arrive.
+//! [`RenamedFiles`]: files that were renamed to their place, to be moved back unless all of them arrive.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -11,14 +11,14 @@ use crate::util::disk::removal::{Stamp, remove_empty};
 
 /// Files that were renamed to their place.
 #[derive(Default)]
-pub(crate) struct PlacedFiles {
+pub(crate) struct RenamedFiles {
     /// The old and the new path of each file, and its stamp there.
     files: Vec<(PathBuf, PathBuf, Option<Stamp>)>,
     /// The folders that were made for these files.
     folders: Vec<PathBuf>,
 }
 
-impl PlacedFiles {
+impl RenamedFiles {
     /// Moves a whole file from `work` to `name` in the output folder `dir`, where there must be no file.
     /// Creates the folder of the file if needed.
     pub(crate) fn place(&mut self, work: PathBuf, dir: &Path, name: &str) -> Result<()> {

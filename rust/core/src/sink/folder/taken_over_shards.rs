@@ -15,7 +15,7 @@ use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{prove, remove_file};
 use crate::util::ordered::ordered;
-use crate::util::start_thread::WAITING;
+use crate::util::start_thread::FILE_THREADS;
 
 impl Folder {
     /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.
@@ -35,7 +35,7 @@ impl Folder {
             linked.push(shard);
             Ok(())
         };
-        ordered(WAITING, || Ok(left.next()), || link, take)?;
+        ordered(FILE_THREADS, || Ok(left.next()), || link, take)?;
         self.adopted.extend(linked.iter().map(|shard| shard.name.clone()));
         self.files.extend(linked);
         Ok(())

@@ -18,7 +18,7 @@ use crate::util::disk::removal::{
     Claim, Disk, Evidence, Stamp, Temporary, prove, remove_empty, remove_file,
 };
 use crate::util::ordered::ordered;
-use crate::util::start_thread::WAITING;
+use crate::util::start_thread::FILE_THREADS;
 
 /// The ending of the file that says why a group failed.
 pub(crate) const FAILED: &str = "failed.json";
@@ -193,7 +193,7 @@ pub(crate) fn remove(work: &Path) {
         }
         Ok::<_, Infallible>(())
     };
-    let Ok(()) = ordered(WAITING, || Ok(entries.next()), || remove, Ok);
+    let Ok(()) = ordered(FILE_THREADS, || Ok(entries.next()), || remove, Ok);
     if remove_empty(&removed).is_err() && !regular::is_folder(&groups) {
         // The files that stay are somebody else's, and keep their names.
         let _ = regular::rename(&removed, &groups);

@@ -15,7 +15,7 @@ use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::store::coordination_files::{RecordStore, object};
 use crate::util::control::Control;
 use crate::util::ordered::ordered;
-use crate::util::start_thread::WAITING;
+use crate::util::start_thread::FILE_THREADS;
 
 /// A job that has begun in a folder, and is not finished.
 #[derive(Debug)]
@@ -114,6 +114,6 @@ fn states(records: &dyn RecordStore, control: &Control) -> Result<BTreeMap<u64, 
         groups.entry(group).or_default().failed = error;
         Ok(())
     };
-    ordered(WAITING, || Ok(failed.next()), || read, take)?;
+    ordered(FILE_THREADS, || Ok(failed.next()), || read, take)?;
     Ok(groups)
 }

@@ -22,7 +22,7 @@ use crate::util::control::Control;
 use crate::util::disk::expected::ExpectedHash;
 use crate::util::disk::removal::{Evidence, Medium, Proof, prove, remove};
 use crate::util::ordered::ordered;
-use crate::util::start_thread::WAITING;
+use crate::util::start_thread::FILE_THREADS;
 
 /// The names up to which their versions are asked for one by one. More are listed.
 const MOST_REQUESTS: usize = 8;
@@ -87,7 +87,7 @@ impl Medium for Target {
             stamps.push(stamp);
             Ok::<_, Error>(())
         };
-        ordered(WAITING, || Ok(remaining.next()), || ask, take)?;
+        ordered(FILE_THREADS, || Ok(remaining.next()), || ask, take)?;
         Ok(stamps)
     }
 

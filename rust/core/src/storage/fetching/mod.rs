@@ -9,5 +9,5 @@
 
 pub(super) mod in_order;
 pub(super) mod object;
-mod resumed_requests;
+pub(super) mod resumed_requests;
 pub(super) mod table_parts;

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub(in crate::storage) use super::resumed_requests::ObjectBackend;
-use super::resumed_requests::{Remote, failed_again};
+use super::resumed_requests::{ObjectBackend, Remote, failed_again};
 use crate::storage::cache::BlockCache;
 use crate::storage::http::retrying_client::RetryingClient;
 use crate::storage::http::web::HEAD;

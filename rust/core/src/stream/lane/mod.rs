@@ -31,7 +31,7 @@ use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::{Cutter, PackedCounts, RowPacker};
 use crate::util::wording::{message, set};
-use stored_block::{HeldBlock, held, lengths_of};
+use stored_block::{StoredBlock, held, lengths_of};
 
 /// Further passes or rounds in which a lane may pack nothing after it has packed documents: each may deal it others, and a
 /// row of padding takes the place of each.
@@ -51,7 +51,7 @@ pub(super) struct Lane {
     packed: RowPacker,
     store: Store,
     /// The blocks of the documents in the store.
-    held: VecDeque<HeldBlock>,
+    held: VecDeque<StoredBlock>,
     pools: Vec<PoolPlace>,
     /// Its number, and the number of lanes.
     number: u64,
@@ -543,7 +543,7 @@ impl Lane {
             let numbers = self.store.push(block.documents, None);
             let from = if pool.next.0 == address { pool.next.1 } else { 0 };
             pool.next = (address, from.max(places.first().copied().unwrap_or(0)));
-            self.held.push_back(HeldBlock {
+            self.held.push_back(StoredBlock {
                 pool: number,
                 address,
                 hash,

@@ -6,7 +6,7 @@ use super::record_order::{BlockAddress, RecordOrder};
 use super::walk::{ChosenDocuments, WalkedBlock};
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::{Outcome, SingleBlocks, WantedRecords};
+use crate::pipeline::{ChosenBlocks, Outcome, WantedRecords};
 use crate::record::{Fault, Shape};
 use crate::report::ledger::{DroppedRecord, Ledger, Reason};
 use crate::report::timing::Work;
@@ -45,7 +45,7 @@ impl PackedBlock {
     pub(crate) fn of(
         found: WalkedBlock,
         order: &RecordOrder<'_>,
-        single: &SingleBlocks<'_>,
+        single: &ChosenBlocks<'_>,
         work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome>,
         control: &Control,
     ) -> Result<Self> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Bench, HeldBlock, Lane, PoolPlace, held, lengths_of, pictures};
+use super::{Bench, Lane, PoolPlace, StoredBlock, held, lengths_of, pictures};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
@@ -127,7 +127,7 @@ impl Lane {
         let numbers = pieces.iter().map(|(piece, _)| first + u64::from(piece.document));
         let mut blocks: BTreeMap<(usize, BlockAddress), u32> = BTreeMap::new();
         for number in numbers {
-            let HeldBlock { pool, address, hash, .. } = *held(&self.held, number);
+            let StoredBlock { pool, address, hash, .. } = *held(&self.held, number);
             blocks.insert((pool, address), hash);
         }
         let of_pool = |number: usize| {
@@ -156,7 +156,7 @@ impl Lane {
             let at = held.index(number);
             let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
             let part = (!is_whole).then_some((piece.start, piece.length));
-            let HeldBlock { pool, address, .. } = **held;
+            let StoredBlock { pool, address, .. } = **held;
             let document = DocumentPlace { pool, address, place: held.places[at] };
             RowPiece { piece: PiecePlace { document, part }, row, index }
         };
@@ -207,7 +207,7 @@ impl Lane {
                         .map(|&place| DocumentPlace { pool, address, place })
                         .zip(documents),
                 );
-                self.held.push_back(HeldBlock {
+                self.held.push_back(StoredBlock {
                     pool,
                     address,
                     hash,

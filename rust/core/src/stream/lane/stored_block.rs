@@ -1,4 +1,4 @@
-//! [`HeldBlock`]: a block whose documents are in the store of a lane.
+//! [`StoredBlock`]: a block whose documents are in the store of a lane.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use crate::stream::lane::pictures::PictureHashes;
 use crate::stream::lane::record_order::BlockAddress;
 
 /// A block whose documents are in the store.
-pub(super) struct HeldBlock {
+pub(super) struct StoredBlock {
     pub(super) pool: usize,
     pub(super) address: BlockAddress,
     /// The hash of its records.
@@ -21,7 +21,7 @@ pub(super) struct HeldBlock {
     pub(super) pictures: Vec<PictureHashes>,
 }
 
-impl HeldBlock {
+impl StoredBlock {
     /// The number after that of its last document.
     pub(super) fn end(&self) -> u64 {
         self.first + self.places.len() as u64
@@ -39,7 +39,7 @@ impl HeldBlock {
 }
 
 /// The block of a document.
-pub(super) fn held(held: &VecDeque<HeldBlock>, number: u64) -> &HeldBlock {
+pub(super) fn held(held: &VecDeque<StoredBlock>, number: u64) -> &StoredBlock {
     let after = held.partition_point(|held| held.first <= number);
     &held[after.checked_sub(1).expect("the block of a document in a row")]
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::record_order::{BlockAddress, Dealt, RecordOrder};
 use super::rounds::{Rounds, round_of};
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::{FileHeads, SingleBlocks};
+use crate::pipeline::{ChosenBlocks, FileHeads};
 use crate::record::Shape;
 use crate::source::extents::extent::{Extent, ExtentBlocks, number_line};
 use crate::source::{Block, short};
@@ -68,7 +68,7 @@ impl WalkedBlock {
 #[derive(Clone, Copy)]
 pub(crate) struct WalkFiles<'w, 'a> {
     pub(crate) heads: &'w FileHeads<'a>,
-    pub(crate) single: &'w SingleBlocks<'a>,
+    pub(crate) single: &'w ChosenBlocks<'a>,
     pub(crate) control: &'w Control,
 }
 

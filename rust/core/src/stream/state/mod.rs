@@ -16,7 +16,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::report_parts::Carried;
+use self::report_parts::ReportParts;
 
 use self::lane_state::LaneState;
 use super::options::{RankRows, StreamOptions};
@@ -58,7 +58,7 @@ pub struct State {
     /// The identity of the run; before the first table that of its options, if they are known.
     pub(super) identity: Option<Arc<Identity>>,
     pub(super) counts: Counts,
-    pub(super) carried: Carried,
+    pub(super) carried: ReportParts,
     /// The states of lanes, by their numbers.
     pub(super) states: BTreeMap<usize, Arc<str>>,
     /// Places in the sources that tell theirs, by the names of the sources.
@@ -191,7 +191,7 @@ impl State {
             rank: None,
             identity: identity.map(Arc::new),
             counts: Counts::default(),
-            carried: Carried::default(),
+            carried: ReportParts::default(),
             states: BTreeMap::new(),
             saved: BTreeMap::new(),
         }
@@ -233,7 +233,7 @@ impl State {
             rank: Option<usize>,
             run: Option<&'a Identity>,
             counts: &'a Counts,
-            carried: &'a Carried,
+            carried: &'a ReportParts,
             lane: &'a BTreeMap<usize, Arc<str>>,
             #[serde(skip_serializing_if = "BTreeMap::is_empty")]
             saved: &'a BTreeMap<String, Saved>,
@@ -271,7 +271,7 @@ impl State {
             rank: Option<usize>,
             run: Option<Arc<Identity>>,
             counts: Counts,
-            carried: Carried,
+            carried: ReportParts,
             lane: BTreeMap<String, String>,
             #[serde(default)]
             saved: BTreeMap<String, Saved>,

@@ -1,4 +1,4 @@
-//! Which states a stream refuses: those of another run, or of a rank whose lanes are shared.
+//! Refusals of a state: one of another run, or of another rank among those that share lanes.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! [`Carried`]: the parts of a report in a state beside the counts: the lengths of documents, and first places.
+//! [`ReportParts`]: the parts of a report in a state beside the counts: the lengths of documents, and first places.
 //!
 //! The first places of a run are those of its parts together, and each stands once. So records that a resumed run reads again
 //! change nothing.
@@ -28,7 +28,7 @@ impl AddedLengths {
 
 /// The part of a state that reports need beside the counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Carried {
+pub(crate) struct ReportParts {
     lengths: AddedLengths,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     firsts: BTreeMap<Reason, Origin>,
@@ -36,7 +36,7 @@ pub(crate) struct Carried {
     places: Vec<DroppedRecord>,
 }
 
-impl Carried {
+impl ReportParts {
     pub(crate) fn of(packed_counts: &PackedCounts) -> Self {
         let Ledger { firsts, places, .. } = &packed_counts.ledger;
         let (firsts, places) = (firsts.clone(), places.clone());

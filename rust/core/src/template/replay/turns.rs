@@ -13,8 +13,8 @@ use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;
 use crate::template::trained::learned::derive;
-use crate::template::trained::rule::fewest_documents::TrainedTurn;
 use crate::template::trained::rule::stop_tokens::Stops;
+use crate::template::trained::rule::turn_documents::TrainedTurn;
 use crate::template::trained::rule::{self, FoundTexts, FoundTurn};
 
 /// The reasons that turns are interpreted.

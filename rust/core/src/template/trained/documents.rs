@@ -15,8 +15,8 @@ use super::learned::markup::TurnMarkup;
 use super::learned::spans;
 use super::learned::spans::Turn;
 use super::rule;
-use super::rule::fewest_documents::{self, TrainedTurn};
 use super::rule::stop_tokens::Stops;
+use super::rule::turn_documents::{self, TrainedTurn};
 
 /// A text in which trained turns stand, and those turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,9 +132,9 @@ impl ChatTemplate {
         learned: Option<&TurnMarkup>,
     ) -> TurnTexts {
         let documents = if choice == Turns::Each {
-            fewest_documents::each(turns, whole, stops)
+            turn_documents::each(turns, whole, stops)
         } else {
-            fewest_documents::merged(turns, whole, stops)
+            turn_documents::merged(turns, whole, stops)
         };
         let texts = documents.into_iter().map(|document| {
             let turns = spans::turns(self, learned, &document.text, document.turns);

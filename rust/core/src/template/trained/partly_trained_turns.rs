@@ -11,8 +11,8 @@ use super::learned::header::learned;
 use super::learned::spans;
 use super::learned::spans::Turn;
 use super::part_finder::{PartFinder, PartedTurn, TurnPlace, WantedTurns};
-use super::rule::fewest_documents::{self, TrainedTurn};
 use super::rule::stop_tokens::Stops;
+use super::rule::turn_documents::{self, TrainedTurn};
 use super::rule::{self, FoundTexts};
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
@@ -86,9 +86,9 @@ fn texts_of_turns(
     let turns: Vec<TrainedTurn> =
         found.iter().map(|(_, turn)| turn.found.in_text(turn.text.clone(), &turn.prompt)).collect();
     let documents = if wanted.choice == Turns::Each {
-        fewest_documents::each(&turns, &whole, &stops)
+        turn_documents::each(&turns, &whole, &stops)
     } else {
-        fewest_documents::merged(&turns, &whole, &stops)
+        turn_documents::merged(&turns, &whole, &stops)
     };
     let learned = learned(template, conversation);
     let mut finder = PartFinder::new(template, wanted, conversation, &messages[last]);

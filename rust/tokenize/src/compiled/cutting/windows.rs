@@ -1,8 +1,7 @@
 //! Cuts a text into pieces, sixty-four ASCII bytes at a time: the rules of whole classes of characters are decided
 //! for all of them at once.
 
-use crate::compiled::spans::position;
-use crate::split::{Cursor, Masks, WINDOW, classify_portable, window};
+use crate::split::{Cursor, Masks, WINDOW, classify_portable, position, window};
 
 /// Windows of fewer bytes than this do not pay for the masks.
 const WORTH: usize = 12;

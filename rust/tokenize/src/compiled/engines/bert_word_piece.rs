@@ -10,7 +10,7 @@ use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::memory::ThreadMemory;
 use crate::compiled::normalizers::bert::{Bert, Role};
 use crate::compiled::normalizers::normalized::Normalized;
-use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::split::{Cursor, decode};
@@ -171,7 +171,7 @@ impl WordPieceEngine {
     }
 }
 
-impl Pieces for WordPieceEngine {
+impl PieceEncoder for WordPieceEngine {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         let mut count = 0;

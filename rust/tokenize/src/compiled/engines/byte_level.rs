@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::bpe::{Bpe, Spell};
 use crate::compiled::cutting::cuts::Cuts;
 use crate::compiled::memory::{Gap, ThreadMemory};
-use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::models::merge::{Merge, NONE, Symbol};
@@ -215,7 +215,7 @@ impl Spell for ByteLevel {
     }
 }
 
-impl Pieces for ByteLevel {
+impl PieceEncoder for ByteLevel {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         self.splitter.fill(text, cursor, ends)

@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use super::alphabet::Alphabet;
 use super::bpe::{Bpe, Spell};
-use super::metaspace::{META, META_CHARACTER, Prefix};
+use super::space_prefix::{META, META_CHARACTER, Prefix};
 use crate::compiled::batch;
 use crate::compiled::batch::Output;
 use crate::compiled::cutting::cuts::Cuts;
 use crate::compiled::cutting::edges::Edges;
 use crate::compiled::cutting::windows::CutPlaces;
 use crate::compiled::memory::{Gap, ThreadMemory};
-use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::models::merge::{Merge, NONE, Symbol};
@@ -307,7 +307,7 @@ impl Spell for Sentence {
     }
 }
 
-impl Pieces for Sentence {
+impl PieceEncoder for Sentence {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         self.edges.fill(text, cursor, ends)

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::metaspace::{META, META_CHARACTER, Prefix};
+use super::space_prefix::{META, META_CHARACTER, Prefix};
 use crate::compiled::batch;
 use crate::compiled::batch::Output;
 use crate::compiled::cutting::alphanumeric::run_end;
@@ -15,7 +15,7 @@ use crate::compiled::cutting::windows;
 use crate::compiled::cutting::windows::CutPlaces;
 use crate::compiled::memory::ThreadMemory;
 use crate::compiled::normalizers::normalized::Normalized;
-use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::models::viterbi::{Viterbi, Ways};
@@ -353,7 +353,7 @@ impl CutPlaces for Unigram {
     }
 }
 
-impl Pieces for Unigram {
+impl PieceEncoder for Unigram {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         windows::fill(self, text, cursor, ends)

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::steps::{describe, flatten};
-use crate::compiled::engines::metaspace::{META_CHARACTER, Prefix};
+use super::step_descriptions::{describe, flatten};
+use crate::compiled::engines::space_prefix::{META_CHARACTER, Prefix};
 use crate::compiled::engines::unigram;
 
 /// The treatment of spaces by a SentencePiece-style tokenizer.

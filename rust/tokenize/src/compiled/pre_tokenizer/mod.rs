@@ -3,17 +3,17 @@
 mod metaspace;
 mod scanners;
 mod splits;
-mod steps;
+mod step_descriptions;
 
 use serde_json::Value;
 
 use super::engines::general;
-use super::engines::metaspace::Prefix;
+use super::engines::space_prefix::Prefix;
 use crate::split::{Behavior, MOST_STEPS, SplitStep, Splitter};
 use metaspace::metaspace;
 pub(super) use metaspace::{Spaces, spaces, words};
 use splits::{splitter, understand};
-use steps::{Understood, describe, flatten};
+use step_descriptions::{Understood, describe, flatten};
 
 /// The pieces that a pre-tokenizer in front of a byte-level model makes of a stretch.
 pub(super) struct Cutting {

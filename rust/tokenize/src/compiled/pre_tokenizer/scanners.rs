@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::steps::{Understood, pattern};
+use super::step_descriptions::{Understood, pattern};
 use crate::pattern::Pattern;
 use crate::split::{Cl100k, Contraction, O200k, Splitter};
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::scanners::{GPT2, scanner, usual};
-use super::steps::{Understood, describe};
+use super::step_descriptions::{Understood, describe};
 use crate::pattern::{Length, Pattern};
 use crate::split::{Behavior, MOST_STEPS, SplitStep, Splitter};
 use crate::unicode::bert::PUNCTUATION;

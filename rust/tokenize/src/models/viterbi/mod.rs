@@ -8,6 +8,7 @@ mod trie;
 
 use std::ops::Range;
 
+use crate::split::position;
 use cuts::Cuts;
 use trie::Trie;
 
@@ -186,10 +187,4 @@ fn character(first: u8) -> usize {
         0xE0..0xF0 => 3,
         _ => 4,
     }
-}
-
-/// A position as it is stored; texts are always shorter than 4 GiB.
-#[inline]
-fn position(at: usize) -> u32 {
-    u32::try_from(at).expect("a text is shorter than 4 GiB")
 }

@@ -30,7 +30,7 @@ use crate::record::{
 };
 use crate::report::ledger::{Note, NoteSet, Reason};
 use crate::source::Raw;
-use crate::template::{ChatTemplate, NoteOptions, Prompts, REASONING, Rendered, Replayed};
+use crate::template::{CALLS, ChatTemplate, NoteOptions, Prompts, REASONING, Rendered, Replayed};
 
 /// The result of a record.
 pub(crate) enum RenderedRecord {
@@ -469,12 +469,16 @@ impl<'a> Renderer<'a> {
             let notes = if is_ended { notes.without(Note::UnendedTurns) } else { notes };
             first.notes = first.notes.and(notes);
         }
-        if let [first, _, ..] = &mut texts[..]
-            && !first.notes.has(Note::LastReasoningLeftOut)
-            && !first.notes.has(Note::EarlierReasoningLeftOut)
-        {
-            // The render of all messages lacks reasoning that the other documents have.
-            first.left_out.retain(|field| !REASONING.contains(&&**field));
+        if let [first, _, ..] = &mut texts[..] {
+            // The render of all messages lacks what only other documents have. The notes tell of all documents.
+            let notes = first.notes;
+            let lacks_reasoning =
+                notes.has(Note::LastReasoningLeftOut) || notes.has(Note::EarlierReasoningLeftOut);
+            let lacks_calls = notes.has(Note::CallsLeftOut);
+            first.left_out.retain(|field| {
+                (lacks_reasoning || !REASONING.contains(&&**field))
+                    && (lacks_calls || !CALLS.contains(&&**field))
+            });
         }
         RenderedRecord::Texts(texts)
     }

@@ -19,7 +19,7 @@ use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{is_assistant, prepared};
 use crate::template::trained::rule;
-use crate::template::trained::rule::fewest_documents::TurnDocument;
+use crate::template::trained::rule::turn_documents::TurnDocument;
 use fastpack_template::RenderOutput;
 use fastpack_template::json::{Json, Map};
 

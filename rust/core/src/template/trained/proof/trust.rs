@@ -11,7 +11,7 @@ use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::trained::learned::derive;
 use crate::template::trained::rule;
-use crate::template::trained::rule::fewest_documents::TurnDocument;
+use crate::template::trained::rule::turn_documents::TurnDocument;
 use crate::template::trained::search_words::WordReplacer;
 
 /// Most forms that are kept. The turns of conversations of others are searched for by the definition.

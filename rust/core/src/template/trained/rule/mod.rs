@@ -6,13 +6,13 @@
 //! It takes four to six renders a turn. Where trials show that the cheaper way ([`marks`](super::learned::marks)) finds the same,
 //! that one is used ([`trust`](super::proof::trust)).
 
-pub(in crate::template) mod fewest_documents;
 pub(in crate::template) mod masked_parts;
 pub(in crate::template) mod message_words;
 pub(in crate::template) mod reasoning_marks;
 mod stand_in_messages;
 pub(in crate::template) mod stop_tokens;
 pub(in crate::template) mod tokens;
+pub(in crate::template) mod turn_documents;
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -20,11 +20,11 @@ use std::ops::{Range, RangeInclusive};
 use fastpack_template::IterationMemo;
 use fastpack_template::json::Map;
 
-use fewest_documents::{TrainedTurn, TurnDocument, merged};
 pub(in crate::template::trained) use stand_in_messages::without_calls;
 use stand_in_messages::{argument_words, has_text, other_kinds, same_kind};
 use stop_tokens::Stops;
 use tokens::shared_start;
+use turn_documents::{TrainedTurn, TurnDocument, merged};
 
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;

@@ -195,7 +195,7 @@ impl Characters {
         self.bpe.prefetch(key);
     }
 
-    /// As [`crate::compiled::piece_encoder::Pieces::learn`].
+    /// As [`crate::compiled::piece_encoder::PieceEncoder::learn`].
     pub(super) fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut ThreadMemory) {
         self.bpe.learn(self, text, gaps, memory);
     }

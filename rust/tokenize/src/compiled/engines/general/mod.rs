@@ -20,7 +20,7 @@ use crate::compiled::cutting::windows;
 use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::compiled::normalizers::normalize::Normalizer;
 use crate::compiled::normalizers::normalized::Normalized;
-use crate::compiled::piece_encoder::Pieces;
+use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
 use crate::error::Error;
@@ -230,7 +230,7 @@ impl Maker {
     }
 }
 
-impl Pieces for ListedModel<'_> {
+impl PieceEncoder for ListedModel<'_> {
     #[inline]
     fn fill(&self, _: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         let rest = &self.ends[cursor.at..];
@@ -331,7 +331,7 @@ impl CutWords<'_> {
     }
 }
 
-impl Pieces for CutWords<'_> {
+impl PieceEncoder for CutWords<'_> {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         windows::fill(self.ends, text, cursor, ends)

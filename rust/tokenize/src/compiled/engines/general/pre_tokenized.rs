@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::super::metaspace::Prefix;
+use super::super::space_prefix::Prefix;
 use super::scripts;
 use super::stages::Stage;
-use crate::compiled::spans::{Origin, position};
-use crate::split::{Cursor, Splitter, decode};
+use crate::compiled::spans::Origin;
+use crate::split::{Cursor, Splitter, decode, position};
 use crate::unicode::byte_letters::byte_letters;
 
 /// The number of ends of pieces that are found in one call.

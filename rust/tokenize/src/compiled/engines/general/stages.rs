@@ -1,6 +1,6 @@
 //! [`Stage`]: one step of a pre-tokenizer.
 
-use crate::compiled::engines::metaspace::Prefix;
+use crate::compiled::engines::space_prefix::Prefix;
 use crate::split::{SplitStep, Splitter};
 
 /// One step of a pre-tokenizer.

@@ -1,4 +1,4 @@
-//! [`ContentHashes`]: the hashes of the files of a run.
+//! [`InputHashes`]: the hashes of the files of a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::util::disk::hex_hash::HexHash;
 
 /// The hashes of the files of a run, computed as their blocks are read.
 #[derive(Default)]
-pub(in crate::pipeline) struct ContentHashes {
+pub(in crate::pipeline) struct InputHashes {
     /// The files that were read, each with its hash. A file that was read several times is there as often.
     read: Vec<(ListedPath, HexHash)>,
     /// The current file. A hasher takes 2 KB, and only one file needs one at a time.
     open: Option<(Arc<Path>, blake3::Hasher)>,
 }
 
-impl ContentHashes {
+impl InputHashes {
     /// Adds a block. Blocks come in input order.
     pub(in crate::pipeline) fn add(&mut self, outcome: &Outcome) {
         self.add_block(outcome.documents.path(), outcome.fingerprint.as_deref());
