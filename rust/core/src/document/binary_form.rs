@@ -3,7 +3,7 @@
 //! An encoded document is its line, its turn and whether it is text, the hash of its content, its trained runs, and the ids of its columns, in this order. So all but
 //! the ids is read at once where a stretch of a long document is wanted.
 
-use super::{Documents, Ragged, TrainedRun};
+use super::{DocumentFacts, Documents, Ragged, TrainedRun};
 
 /// Marks a document that was made of plain text. The bits above it are the number of its turn.
 const TEXT: u32 = 1;
@@ -69,24 +69,15 @@ impl Documents {
     /// Appends one of the documents to `words`.
     pub(crate) fn write_words(&self, index: usize, words: &mut Vec<u32>) {
         // Every field by its name: one that is added must be written too.
-        let Self {
-            path: _,
-            pass: _,
-            columns,
-            runs: _,
-            run_offsets: _,
-            lines,
-            turns,
-            texts,
-            contents,
-        } = self;
+        let Self { path: _, pass: _, columns, runs: _, facts } = self;
+        let DocumentFacts { line, content, runs_end: _, turn, is_text } = facts[index];
         let count = |count: usize| u32::try_from(count).expect("lengths of documents are 32-bit");
         let runs = self.document(index).trained();
         let half = |half: u64| u32::try_from(half).expect("half of 64 bits");
         let halves = |whole: u64| [half(whole & u64::from(u32::MAX)), half(whole >> 32)];
-        words.extend(halves(lines[index]));
-        words.extend([turns[index] << 1 | if texts[index] { TEXT } else { 0 }, count(runs.len())]);
-        words.extend(halves(contents[index]));
+        words.extend(halves(line));
+        words.extend([turn << 1 | if is_text { TEXT } else { 0 }, count(runs.len())]);
+        words.extend(halves(content));
         words.extend(columns.iter().map(|(_, column)| count(column.length(index))));
         words.extend(runs.iter().flat_map(|run| [run.start, run.end, run.weight.to_bits()]));
         for (_, column) in columns {
@@ -147,15 +138,10 @@ impl Documents {
 
     /// The memory of the documents, in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        let Self { path: _, pass: _, columns, runs, run_offsets, lines, turns, texts, contents } =
-            self;
+        let Self { path: _, pass: _, columns, runs, facts } = self;
         let columns: usize = columns.iter().map(|(_, column)| column.memory()).sum();
-        let runs =
-            runs.capacity() * size_of::<TrainedRun>() + run_offsets.capacity() * size_of::<usize>();
-        let others = (lines.capacity() + contents.capacity()) * size_of::<u64>()
-            + turns.capacity() * size_of::<u32>()
-            + texts.capacity();
-        (columns + runs + others) as u64
+        let runs = runs.capacity() * size_of::<TrainedRun>();
+        (columns + runs + facts.capacity() * size_of::<DocumentFacts>()) as u64
     }
 }
 

@@ -172,8 +172,7 @@ impl<'a> Document<'a> {
 
     /// The trained runs of the first column: ascending, disjoint, none empty.
     pub fn trained(&self) -> &'a [TrainedRun] {
-        &self.documents.runs
-            [self.documents.run_offsets[self.index]..self.documents.run_offsets[self.index + 1]]
+        self.documents.runs_of(self.index)
     }
 
     /// The number of labels in a piece of `length` tokens: its first never has one, nothing predicts it.
@@ -193,7 +192,7 @@ impl<'a> Document<'a> {
 
     /// True if the documents were made of plain text, which has no turns to break.
     pub fn is_text(&self) -> bool {
-        self.documents.texts[self.index]
+        self.documents.facts[self.index].is_text
     }
 
     /// The pass over the input in which it was read.
@@ -212,24 +211,24 @@ impl<'a> Document<'a> {
     /// It alone, read at another line.
     pub(crate) fn at_line(&self, line: u64) -> Documents {
         let mut alone = self.documents.select(&[self.index]);
-        alone.lines = vec![line];
+        alone.facts[0].line = line;
         alone
     }
 
     /// The number of the last turn of its record that it trains, among the messages of the assistant, from 1; 0 if it is
     /// of no conversation, or trains none.
     pub fn turn(&self) -> u32 {
-        self.documents.turns[self.index]
+        self.documents.facts[self.index].turn
     }
 
     /// The hash of the fields that the shape of its record reads; 0 if it was not asked for.
     pub fn content(&self) -> u64 {
-        self.documents.contents[self.index]
+        self.documents.facts[self.index].content
     }
 
     /// The place of its record.
     pub fn origin(&self) -> Origin {
-        self.documents.origin_of(self.documents.lines[self.index])
+        self.documents.origin_of(self.documents.facts[self.index].line)
     }
 }
 
@@ -240,28 +239,25 @@ pub struct Documents {
     pass: Pass,
     columns: Vec<(ColumnName, Ragged)>,
     runs: Vec<TrainedRun>,
-    run_offsets: Vec<usize>,
-    lines: Vec<u64>,
-    turns: Vec<u32>,
-    texts: Vec<bool>,
-    contents: Vec<u64>,
+    facts: Vec<DocumentFacts>,
+}
+
+/// The facts of a document that have one size, in one list: of a file with one document, each list costs more than it holds.
+#[derive(Clone, Copy, Debug)]
+struct DocumentFacts {
+    line: u64,
+    content: u64,
+    /// The end of its runs among those of all documents.
+    runs_end: usize,
+    turn: u32,
+    is_text: bool,
 }
 
 impl Documents {
     /// No documents yet, of the file `path`, with these columns.
     pub fn new(path: Arc<Path>, columns: &[ColumnName]) -> Self {
         let columns = columns.iter().map(|&name| (name, Ragged::default())).collect();
-        Self {
-            path,
-            pass: Pass::default(),
-            columns,
-            runs: Vec::new(),
-            run_offsets: vec![0],
-            lines: Vec::new(),
-            turns: Vec::new(),
-            texts: Vec::new(),
-            contents: Vec::new(),
-        }
+        Self { path, pass: Pass::default(), columns, runs: Vec::new(), facts: Vec::new() }
     }
 
     /// Makes room for the documents of `bytes` bytes of text, or of the first of them: lists that grow are copied again and again
@@ -277,11 +273,7 @@ impl Documents {
             column.offsets.reserve(documents);
         }
         self.runs.reserve(documents);
-        self.run_offsets.reserve(documents);
-        self.lines.reserve(documents);
-        self.turns.reserve(documents);
-        self.texts.reserve(documents);
-        self.contents.reserve(documents);
+        self.facts.reserve(documents);
         self
     }
 
@@ -299,11 +291,7 @@ impl Documents {
         }
         self.columns.shrink_to_fit();
         self.runs.shrink_to_fit();
-        self.run_offsets.shrink_to_fit();
-        self.lines.shrink_to_fit();
-        self.turns.shrink_to_fit();
-        self.texts.shrink_to_fit();
-        self.contents.shrink_to_fit();
+        self.facts.shrink_to_fit();
         self
     }
 
@@ -323,50 +311,51 @@ impl Documents {
             column.push(ids);
         }
         self.runs.extend(trained.into_iter().filter(|run| run.start < run.end));
-        self.run_offsets.push(self.runs.len());
-        self.lines.push(line);
-        self.turns.push(0);
-        self.texts.push(false);
-        self.contents.push(0);
+        let runs_end = self.runs.len();
+        self.facts.push(DocumentFacts { line, content: 0, runs_end, turn: 0, is_text: false });
     }
 
     /// Remembers that the document pushed last was made of plain text.
     pub fn mark_text(&mut self) {
-        if let Some(last) = self.texts.last_mut() {
-            *last = true;
+        if let Some(last) = self.facts.last_mut() {
+            last.is_text = true;
         }
     }
 
     /// Remembers the [turn](Document::turn) of the document pushed last.
     pub fn mark_turn(&mut self, turn: u32) {
-        if let Some(last) = self.turns.last_mut() {
-            *last = turn;
+        if let Some(last) = self.facts.last_mut() {
+            last.turn = turn;
         }
     }
 
     /// Remembers the [content](Document::content) of the record that the documents from the number `first` on are of.
     pub fn mark_content(&mut self, first: usize, content: u64) {
-        self.contents[first..].fill(content);
+        for facts in &mut self.facts[first..] {
+            facts.content = content;
+        }
     }
 
     /// The documents at `indices`, in that order.
     #[must_use]
     pub fn select(&self, indices: &[usize]) -> Self {
-        let runs_of =
-            |&index: &usize| &self.runs[self.run_offsets[index]..self.run_offsets[index + 1]];
-        let runs: Vec<&[TrainedRun]> = indices.iter().map(runs_of).collect();
+        let runs: Vec<&[TrainedRun]> = indices.iter().map(|&index| self.runs_of(index)).collect();
+        let facts = indices.iter().zip(ends(&runs).skip(1));
         let column = |(name, column): &(ColumnName, Ragged)| (*name, column.select(indices));
         Self {
             path: Arc::clone(&self.path),
             pass: self.pass,
             columns: self.columns.iter().map(column).collect(),
-            run_offsets: ends(&runs).collect(),
+            facts: facts
+                .map(|(&index, runs_end)| DocumentFacts { runs_end, ..self.facts[index] })
+                .collect(),
             runs: runs.concat(),
-            lines: indices.iter().map(|&index| self.lines[index]).collect(),
-            turns: indices.iter().map(|&index| self.turns[index]).collect(),
-            texts: indices.iter().map(|&index| self.texts[index]).collect(),
-            contents: indices.iter().map(|&index| self.contents[index]).collect(),
         }
+    }
+
+    fn runs_of(&self, index: usize) -> &[TrainedRun] {
+        let begin = index.checked_sub(1).map_or(0, |before| self.facts[before].runs_end);
+        &self.runs[begin..self.facts[index].runs_end]
     }
 
     /// Sets the pass in which the documents were read.
@@ -392,12 +381,12 @@ impl Documents {
 
     /// The number of documents.
     pub fn len(&self) -> usize {
-        self.lines.len()
+        self.facts.len()
     }
 
     /// True if there are no documents.
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.facts.is_empty()
     }
 
     /// The names of their columns, in their order.
