@@ -110,9 +110,8 @@ impl<'a> FilledColumns<'a> {
                 Per::List => 0,
             };
             let filling = std::iter::repeat_n(number(fill), filling as usize);
-            if padding.is_left() {
-                numbers.extend(filling.clone());
-            }
+            let (left, right) = padding.sides(Some(filling));
+            numbers.extend(left.into_iter().flatten());
             for piece in plan.row(row) {
                 let start = numbers.len();
                 numbers.extend(values.of(part).iter().map(|&value| number(value)));
@@ -121,9 +120,7 @@ impl<'a> FilledColumns<'a> {
                 }
                 part += 1;
             }
-            if !padding.is_left() {
-                numbers.extend(filling);
-            }
+            numbers.extend(right.into_iter().flatten());
             lengths.push(numbers.len() - before);
         }
         let numbers = Arc::new(PrimitiveArray::<T>::new(numbers.into(), None));
@@ -168,13 +165,14 @@ fn targets(
     for row in rows {
         let before = numbers.len();
         let room = Some(padding.room(plan.targets_of(row))).filter(|room| *room > 0);
-        if let Some(room) = room.filter(|_| padding.is_left()) {
+        let (left, right) = padding.sides(room);
+        if let Some(room) = left {
             append(room, true, &mut numbers);
         }
         for piece in plan.row(row) {
             append(piece.sizes.targets, false, &mut numbers);
         }
-        if let Some(room) = room.filter(|_| !padding.is_left()) {
+        if let Some(room) = right {
             append(room, true, &mut numbers);
         }
         lengths.push(numbers.len() - before);

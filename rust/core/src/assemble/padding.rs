@@ -101,8 +101,12 @@ impl Padding {
         tokens as u64 + u64::from(self.room(tokens))
     }
 
-    pub(super) fn is_left(self) -> bool {
-        self.side == Side::Left
+    /// The padding of a row before its documents, and after them.
+    pub(super) fn sides<T>(self, padding: Option<T>) -> (Option<T>, Option<T>) {
+        match self.side {
+            Side::Left => (padding, None),
+            Side::Right => (None, padding),
+        }
     }
 
     /// The id, signed as in Arrow; no vocabulary comes near 2³¹.

@@ -213,7 +213,7 @@ impl<'a> ColumnRows<'a> {
         let room = padding.room(self.gathered.plan().room_of(row));
         let filling = Segment { excerpt: None, number: 0, start: 0, room };
         let filling = Some(filling).filter(|_| room > 0);
-        let (before, after) = if padding.is_left() { (filling, None) } else { (None, filling) };
+        let (before, after) = padding.sides(filling);
         let plan = self.gathered.plan();
         let first = plan.first_piece(self.rows.start);
         let pieces = plan.first_piece(row) - first..plan.first_piece(row + 1) - first;

@@ -6,6 +6,7 @@
 //! what is trained. [`custom_objective`] calls the function of `Custom`; [`validation_split`] hashes the content of a record;
 //! [`earlier_blocks`] takes blocks that a stopped run left; [`chosen_blocks`] makes the documents of the blocks that a stream chooses.
 
+mod bad_records;
 pub(crate) mod chosen_blocks;
 pub(crate) mod custom_objective;
 pub(in crate::pipeline) mod earlier_blocks;

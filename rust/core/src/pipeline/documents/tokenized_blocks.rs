@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use crate::config::{OnBadRecord, Source, TokenOptions};
+use crate::config::{Source, TokenOptions};
 use crate::document::store::{Log, LoggedBlock};
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, INPUTS, PICTURES, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::objective::document_columns;
+use crate::pipeline::documents::bad_records::refuse_or_count;
 use crate::pipeline::documents::custom_objective::{DocumentFunction, convert_documents};
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
 use crate::pipeline::documents::per_record::{Verification, ending, take_record};
@@ -22,8 +23,8 @@ use crate::pipeline::documents::rendering::renderer::Renderer;
 use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{Fault, Shape};
-use crate::report::ledger::{DroppedRecord, Ledger, Reason};
+use crate::record::Shape;
+use crate::report::ledger::{DroppedRecord, Ledger};
 use crate::report::timing::{Clock, Stage, Stages, Work};
 use crate::source::{Block, Blocks};
 use crate::util::control::{Control, Phase};
@@ -416,33 +417,9 @@ impl<'a> Intake<'a> {
         if let RecordFailure::NoTemplate(_) | RecordFailure::NoTokenizer = &failure {
             origin = self.numbered(origin)?;
         }
-        match (failure, self.job.options.tokens.on_bad_record) {
-            (RecordFailure::OtherSplit, _) => Ok(()),
-            (RecordFailure::Run(error), _) => Err(error),
-            (RecordFailure::NoTemplate(error), _) => {
-                Err(error.with_record(&origin, "a conversation"))
-            }
-            (RecordFailure::NoTokenizer, _) => {
-                Err(Error::no_tokenizer().with_record(&origin, "a text"))
-            }
-            (RecordFailure::Record(Fault { reason: Reason::Empty, message }), _) => {
-                outcome.ledger.read.add(0);
-                outcome.ledger.drop_document(Reason::Empty, 0, || origin.clone());
-                if self.names_all {
-                    outcome.left_out.push(DroppedRecord { origin, reason: Reason::Empty, message });
-                }
-                Ok(())
-            }
-            (RecordFailure::Record(fault), OnBadRecord::Error) => Err(fault.into_error(origin)),
-            (RecordFailure::Record(fault), OnBadRecord::Skip) => {
-                let place = fault.into_place(origin);
-                if self.names_all {
-                    outcome.left_out.push(place.clone());
-                }
-                outcome.ledger.bad_record(place);
-                Ok(())
-            }
-        }
+        let listed = self.names_all.then_some(&mut outcome.left_out);
+        let on_bad_record = self.job.options.tokens.on_bad_record;
+        refuse_or_count(failure, on_bad_record, origin, &mut outcome.ledger, listed)
     }
 }
 
