@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int32Type, UInt16Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
-use fastpack_core::assemble::{Gathered, Layout, Padding, batch_ranges, rows, schema};
+use fastpack_core::assemble::{DocumentsOfRows, Layout, Padding, batch_ranges, rows, schema};
 use fastpack_core::config::{RowColumn, RowLayout};
 use fastpack_core::document::store::Store;
 use fastpack_core::document::{Documents, INPUTS, TrainedRun};
@@ -97,7 +97,7 @@ proptest! {
         for row in &pieces {
             plan.push(row);
         }
-        let batch = rows(&Gathered::kept(&store, &plan), 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
+        let batch = rows(&DocumentsOfRows::kept(&store, &plan), 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
         for (at, row) in pieces.iter().enumerate() {
             let expected = row_oracle(&documents, row);
             for (name, values) in ["input_ids", "labels", "position_ids", "seq_lengths"].iter().zip(expected) {
@@ -117,7 +117,7 @@ proptest! {
             plan.push(row);
         }
         let layout = Layout::plain(&COLUMNS).stored_as(RowLayout::Compact, narrow.then_some(65_535));
-        let batch = rows(&Gathered::kept(&store, &plan), 0..plan.rows(), &layout).expect("sound columns");
+        let batch = rows(&DocumentsOfRows::kept(&store, &plan), 0..plan.rows(), &layout).expect("sound columns");
         let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
         prop_assert_eq!(names, ["input_ids", "seq_lengths", "label_spans"]);
         for (at, row) in pieces.iter().enumerate() {
@@ -145,9 +145,9 @@ proptest! {
         for row in &pieces {
             plan.push(row);
         }
-        let whole = rows(&Gathered::kept(&store, &plan), 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
+        let whole = rows(&DocumentsOfRows::kept(&store, &plan), 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
         for start in 0..=plan.rows() {
-            let part = rows(&Gathered::kept(&store, &plan), start..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
+            let part = rows(&DocumentsOfRows::kept(&store, &plan), start..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
             prop_assert_eq!(part, whole.slice(start, plan.rows() - start));
         }
     }
@@ -179,8 +179,9 @@ fn a_plan_without_rows_gives_an_empty_batch_with_the_schema() {
     let plan = Plan::new(max(8));
     let most_rows = NonZeroUsize::MIN;
     assert!(batch_ranges(&plan, Padding::NONE, most_rows, 1).eq(std::iter::once(0..0)));
-    let batch = rows(&Gathered::kept(&Store::default(), &plan), 0..0, &Layout::plain(&COLUMNS))
-        .expect("sound columns");
+    let batch =
+        rows(&DocumentsOfRows::kept(&Store::default(), &plan), 0..0, &Layout::plain(&COLUMNS))
+            .expect("sound columns");
     assert_eq!((batch.num_rows(), batch.schema()), (0, schema::schema(&COLUMNS)));
 }
 
@@ -227,8 +228,9 @@ fn a_plan_can_begin_at_a_later_document() {
     store.retain(|number| number >= 2);
     let mut plan = Plan::starting_at(max(8), 2);
     plan.push(&[Piece::new(0, 0, 2)]);
-    let batch = rows(&Gathered::kept(&store, &plan), 0..1, &Layout::plain(&[RowColumn::InputIds]))
-        .expect("sound columns");
+    let batch =
+        rows(&DocumentsOfRows::kept(&store, &plan), 0..1, &Layout::plain(&[RowColumn::InputIds]))
+            .expect("sound columns");
     assert_eq!(column(&batch, "input_ids"), [[7, 8]]);
 }
 
@@ -252,7 +254,7 @@ fn an_id_that_16_bits_do_not_hold_is_refused_by_its_record() {
     plan.push(&[Piece::new(0, 0, 2)]);
     let layout = Layout::plain(&COLUMNS).stored_as(RowLayout::Compact, Some(40_000));
     let refused =
-        rows(&Gathered::kept(&store, &plan), 0..1, &layout).expect_err("an id of 17 bits");
+        rows(&DocumentsOfRows::kept(&store, &plan), 0..1, &layout).expect_err("an id of 17 bits");
     let said = refused.to_string();
     assert!(said.starts_with("invalid option `format.layout`: is \"compact\""), "{said}");
     assert!(said.contains("some.jsonl:1 has the id 65536"), "{said}");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fastpack_core::config::{Bos, Eos};
-use fastpack_core::document::ending::{Ending, TextKind};
+use fastpack_core::document::bos_and_eos::{BosAndEos, TextKind};
 use fastpack_core::document::tokenize::DocumentMaker;
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::report::ledger::Ledger;
@@ -44,10 +44,10 @@ proptest! {
         pieces in prop::collection::vec("([ a.]|user|\n|<\\|start\\|>|<\\|end\\|>|<\\|endoftext\\|>|<|\\|>|start){0,6}", 1..9),
         trained in prop::collection::vec(0_usize..9, 0..5),
     ) {
-        let ending = Ending { eos: Eos::Always, bos: Bos::Auto, eos_id: Some(0), bos_id: None, begin: None, end: None, frames_conversations: false };
+        let bos_and_eos = BosAndEos { eos: Eos::Always, bos: Bos::Auto, eos_id: Some(0), bos_id: None, begin: None, end: None, frames_conversations: false };
         let (tokenizer, mut ledger) = (tokenizer(), Ledger::default());
         let (mut with, mut without) =
-            (DocumentMaker::new(&tokenizer, ending.clone()), DocumentMaker::new(&tokenizer, ending));
+            (DocumentMaker::new(&tokenizer, bos_and_eos.clone()), DocumentMaker::new(&tokenizer, bos_and_eos));
         let known = rendered(&pieces, &trained);
         let unknown = Rendered { literals: Vec::new(), ..known.clone() };
         let [mut a, mut b] = [(), ()].map(|()| Documents::new(Arc::from(Path::new("test")), &[INPUTS]));

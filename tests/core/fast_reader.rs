@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_core::config::{DocumentKind, Fields};
 use fastpack_core::json::{Json, Map};
 use fastpack_core::record::{
-    self, Conversation, Expectation, FastReader, MessageForms, Record, Shape, TokenColumns,
+    self, Conversation, Expectation, MessageForms, Record, ReplayReader, Shape, TokenColumns,
     find_shape, read_text_fast,
 };
 use fastpack_core::source::Raw;
@@ -59,11 +59,11 @@ struct Said {
     weights: Option<Vec<Option<f32>>>,
 }
 
-fn read_fast(reader: &mut FastReader, line: &str) -> Option<Said> {
+fn read_fast(reader: &mut ReplayReader, line: &str) -> Option<Said> {
     reader.read(line.as_bytes(), &Shape::conversations()).then(|| held(reader))
 }
 
-fn held(reader: &FastReader) -> Said {
+fn held(reader: &ReplayReader) -> Said {
     let texts = reader.places().zip(reader.ranges()).map(|((message, key), range)| {
         (message, key.to_owned(), reader.decoded()[range.clone()].to_owned())
     });
@@ -245,7 +245,7 @@ proptest! {
 
     #[test]
     fn a_conversation_that_the_fast_reader_takes_is_read_alike(lines in prop::collection::vec(line(), 1..4)) {
-        let mut reader = FastReader::default();
+        let mut reader = ReplayReader::default();
         for line in lines {
             if let Some(read_fast) = read_fast(&mut reader, &line) {
                 let Some(Record::Conversation(conversation)) = read(&line, &Shape::conversations()) else {
@@ -261,7 +261,7 @@ proptest! {
 
     #[test]
     fn a_conversation_that_is_taken_holds_what_was_read(lines in prop::collection::vec(line(), 1..4)) {
-        let mut reader = FastReader::default();
+        let mut reader = ReplayReader::default();
         for line in lines {
             let outline = reader.read(line.as_bytes(), &Shape::conversations()).then(|| reader.outline().to_vec());
             let Some(Record::Conversation(conversation)) = read(&line, &Shape::conversations()) else { continue };
@@ -295,7 +295,7 @@ proptest! {
 
 #[test]
 fn ordinary_lines_are_read_fast() {
-    let mut reader = FastReader::default();
+    let mut reader = ReplayReader::default();
     for line in [
         r#"{"messages": [{"role": "user", "content": "a\n"}, {"role": "assistant", "content": "b"}]}"#,
         r#"{"id": [1, {"a": null}], "messages": [{"content": "", "role": "critic", "name": "n"}], "tools": null}"#,
@@ -314,7 +314,7 @@ fn ordinary_lines_are_read_fast() {
 
 #[test]
 fn tools_that_are_written_alike_are_the_same() {
-    let mut reader = FastReader::default();
+    let mut reader = ReplayReader::default();
     let line = |tools: &str, end: &str| {
         format!(r#"{{"tools": {tools}, "messages": [{{"role": "user", "content": "a"}}]{end}}}"#)
     };
@@ -332,7 +332,7 @@ fn tools_that_are_written_alike_are_the_same() {
 
 #[test]
 fn equal_outlines_are_conversations_that_differ_in_their_texts_alone() {
-    let mut reader = FastReader::default();
+    let mut reader = ReplayReader::default();
     let mut outline = |line: &str| {
         assert!(reader.read(line.as_bytes(), &Shape::conversations()), "{line}");
         reader.outline().to_vec()
@@ -365,7 +365,7 @@ fn a_prompt_tells_conversations_apart() {
     let Some(Record::Conversation(whole)) = read(line, &Shape::conversations()) else {
         panic!("the line is a conversation");
     };
-    let mut reader = FastReader::default();
+    let mut reader = ReplayReader::default();
     let mut outline = |prompt: Option<usize>| {
         assert!(reader.take(&Conversation { prompt, ..whole.clone() }));
         assert_eq!(reader.prompt(), prompt);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fastpack_core::config::{Bos, Eos};
-use fastpack_core::document::ending::{Ending, TextKind};
+use fastpack_core::document::bos_and_eos::{BosAndEos, TextKind};
 use fastpack_core::document::tokenize::DocumentMaker;
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::report::ledger::Ledger;
@@ -26,7 +26,7 @@ fn tokenizer(words: &[&str]) -> Tokenizer {
 
 #[test]
 fn a_reference_that_makes_other_ids_or_marks_is_found() {
-    let ending = Ending {
+    let bos_and_eos = BosAndEos {
         eos: Eos::Never,
         bos: Bos::Auto,
         eos_id: None,
@@ -36,7 +36,7 @@ fn a_reference_that_makes_other_ids_or_marks_is_found() {
         frames_conversations: false,
     };
     let right = tokenizer(&["?", "river", "boat"]);
-    let mut maker = DocumentMaker::new(&right, ending.clone());
+    let mut maker = DocumentMaker::new(&right, bos_and_eos.clone());
     let rendered = Rendered {
         text: "river boat".to_owned(),
         trained: Trained::Spans(vec![Span { range: 6..10, weight: 1.0 }]),
@@ -48,7 +48,11 @@ fn a_reference_that_makes_other_ids_or_marks_is_found() {
         .expect("a document");
 
     let agrees = |rendered: &Rendered, tokenizer: &Tokenizer| {
-        maker.agrees(rendered, TextKind::Text, &mut DocumentMaker::new(tokenizer, ending.clone()))
+        maker.agrees(
+            rendered,
+            TextKind::Text,
+            &mut DocumentMaker::new(tokenizer, bos_and_eos.clone()),
+        )
     };
     assert!(agrees(&rendered, &right));
     assert!(!agrees(&rendered, &tokenizer(&["?", "boat", "river"])));

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack.arguments.checks import check_switch, check_type, folder_of
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import ROWS, TRAIN, Folder, check_names, expanded, stored_table_of
 from fastpack.dataset.manifest import MANIFEST, report_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fastpack._fastpack import check_rows, document_hashes, one_line
 from fastpack.api.recipes import options_of_manifest
 from fastpack.arguments.checks import check_switch, check_type, shown
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder, column_differences, table_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from fastpack.arguments.checks import local_path
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.arguments.urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 from fastpack.report.report_facts import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.report.report_facts import Count, Place, ReportFacts, count_of, places_of, real, whole
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import check_switch, shown
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 from fastpack.runtime.ranks import rank_of
-from fastpack.streaming.closing import Closing
+from fastpack.streaming.context_manager import Closing
 from fastpack.streaming.serving.address import Address
 from fastpack.streaming.serving.exchange import Exchange
 from fastpack.streaming.serving.messages import (
@@ -24,7 +24,7 @@ from fastpack.streaming.serving.messages import (
     metadata_of,
     welcome_of,
 )
-from fastpack.streaming.serving.place import step_of
+from fastpack.streaming.serving.place_file import step_of
 from fastpack.streaming.serving.protocol import START, Client, Place
 from fastpack.streaming.states import loaded, state_text, text_of
 

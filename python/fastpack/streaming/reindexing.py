@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastpack import _fastpack
 from fastpack._fastpack import one_line
 from fastpack.arguments.checks import folder_of
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.errors import OptionError
 from fastpack.options.native import native_inputs
 from fastpack.options.records import Reading

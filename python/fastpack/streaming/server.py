@@ -14,7 +14,7 @@ from fastpack import _fastpack
 from fastpack.arguments.checks import local_path
 from fastpack.errors import ConnectionLostError, FastpackError, OptionError
 from fastpack.runtime.default_threads import available_threads
-from fastpack.streaming.closing import Closing
+from fastpack.streaming.context_manager import Closing
 from fastpack.streaming.serving.address import Address
 from fastpack.streaming.serving.messages import (
     PIECE,
@@ -26,7 +26,7 @@ from fastpack.streaming.serving.messages import (
     read_message,
     table_message,
 )
-from fastpack.streaming.serving.place import PlaceFile
+from fastpack.streaming.serving.place_file import PlaceFile
 from fastpack.streaming.serving.protocol import START, Hello, Place, Server
 from fastpack.streaming.serving.service import Service
 from fastpack.streaming.states import loaded, state_text

@@ -22,7 +22,7 @@ from fastpack.records.sources import named_sources, weights_of
 from fastpack.records.transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.runtime.progress import watcher
 from fastpack.runtime.ranks import greatest_of, rank_of
-from fastpack.streaming.closing import Closing
+from fastpack.streaming.context_manager import Closing
 from fastpack.streaming.estimate import sampled_epoch
 from fastpack.streaming.repeated_errors import Answers, is_passing, renewed
 from fastpack.streaming.states import StateDict, loaded, state_text, text_of

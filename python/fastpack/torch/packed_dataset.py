@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 
 from fastpack._fastpack import first_restart, padding_values
 from fastpack.arguments.checks import check_switch, is_series, whole_number
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.dataset.folder import TRAIN, Folder, check_names, expanded, shown_columns, with_columns
 from fastpack.dataset.packed_files import Access
 from fastpack.errors import OptionError
@@ -40,7 +40,7 @@ _TYPES: Final = "token_type_ids"
 """The end of the names of columns with the types of tokens."""
 
 
-class Gathered(Mapping[str, object]):
+class RepackedRow(Mapping[str, object]):
     """A row that was gathered from others. Like `Row`, it is not a `dict`."""
 
     __slots__ = ("_columns",)
@@ -241,13 +241,13 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             TypeError: The index is no whole number.
         """
         if isinstance(index, PaddingRow):
-            return Gathered(_blank(self._any_row(), self._pad_token_id()))
+            return RepackedRow(_blank(self._any_row(), self._pad_token_id()))
         index = operator.index(index)
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
             message = f"row {index} of {len(self)}"
             raise IndexError(message)
-        return self._row(at) if self._repacked is None else Gathered(self._repacked.row(at, self._row))
+        return self._row(at) if self._repacked is None else RepackedRow(self._repacked.row(at, self._row))
 
     def _any_row(self) -> Mapping[str, object]:
         """A row that takes no fetching, if there is one.

@@ -1,6 +1,6 @@
 //! Sealed states of Python objects, as JSON.
 
-use fastpack_core::util::state_dict::{open_text, seal_text};
+use fastpack_core::util::sealed_state_dict::{open_text, seal_text};
 use pyo3::prelude::*;
 
 use crate::error;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::{Meter, pieces};
+use crate::render_limits::{Meter, pieces};
 
 /// True if `str.isspace` holds: Unicode's whitespace and four separators of ASCII.
 pub fn is_space(c: char) -> bool {

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-#[path = "../src/unicode/probe.rs"]
-mod probe;
+#[path = "../src/unicode/tables_by_trial.rs"]
+mod tables_by_trial;
 
 fn main() -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -15,28 +15,48 @@ fn main() -> io::Result<()> {
         out,
         "//!\n//! Each run is its first code point and the value that holds until the next run."
     )?;
-    table(&mut out, "CLASS_RUNS", "`Class` of each code point.", &probe::classes())?;
-    table(&mut out, "COMPOSITION_RUNS", "`Composition` under NFC.", &probe::compositions(false))?;
-    table(&mut out, "COMPATIBILITY_RUNS", "`Composition` under NFKC.", &probe::compositions(true))?;
+    table(&mut out, "CLASS_RUNS", "`Class` of each code point.", &tables_by_trial::classes())?;
+    table(
+        &mut out,
+        "COMPOSITION_RUNS",
+        "`Composition` under NFC.",
+        &tables_by_trial::compositions(false),
+    )?;
+    table(
+        &mut out,
+        "COMPATIBILITY_RUNS",
+        "`Composition` under NFKC.",
+        &tables_by_trial::compositions(true),
+    )?;
     table(
         &mut out,
         "WORD_RUNS",
         "True if a code point is `\\w` to the `regex` crate.",
-        &probe::words(),
+        &tables_by_trial::words(),
     )?;
-    table(&mut out, "BERT_RUNS", "The bits of `bert` of each code point.", &probe::bert())?;
+    table(
+        &mut out,
+        "BERT_RUNS",
+        "The bits of `bert` of each code point.",
+        &tables_by_trial::bert(),
+    )?;
     table(
         &mut out,
         "JOIN_RUNS",
         "True if a code point can be of one grapheme cluster with one beside it.",
-        &probe::joins(),
+        &tables_by_trial::joins(),
     )?;
-    table(&mut out, "SCRIPT_RUNS", "The script of each code point, as a number.", &probe::scripts())
+    table(
+        &mut out,
+        "SCRIPT_RUNS",
+        "The script of each code point, as a number.",
+        &tables_by_trial::scripts(),
+    )
 }
 
 fn table(out: &mut impl Write, name: &str, what: &str, values: &[u8]) -> io::Result<()> {
     writeln!(out, "\n/// {what}\n#[rustfmt::skip]\npub(super) const {name}: &[(u32, u8)] = &[")?;
-    for line in probe::runs(values).chunks(8) {
+    for line in tables_by_trial::runs(values).chunks(8) {
         let cells: Vec<String> = line
             .iter()
             .map(|(start, value)| format!("({}, {value})", hexadecimal(*start)))

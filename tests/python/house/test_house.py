@@ -297,7 +297,7 @@ REMOVES_IN_PYTHON = re.compile(
 )
 PYTHON_HOMES = {
     "storage/removal.py": "the disk",
-    "streaming/serving/place.py": "the state of a loader, which it has sealed",
+    "streaming/serving/place_file.py": "the state of a loader, which it has sealed",
     "streaming/serving/address.py": "sockets that this process has made",
 }
 
@@ -313,8 +313,8 @@ EVIDENCE = {
     "util/disk/removal.rs": "a file that this process has made",
     "util/disk/sealed.rs": "sealed text in a cache",
     "sink/bucket/work.rs": "the job in a name, and the record of a job that has begun",
-    "sink/folder/discard.rs": "the mark of a file in an entry of the cache, and the second name of a shard that stays",
-    "sink/bucket/earlier.rs": "the manifests of outputs in a bucket",
+    "sink/folder/replace_outputs.rs": "the mark of a file in an entry of the cache, and the second name of a shard that stays",
+    "sink/bucket/replaced_outputs.rs": "the manifests of outputs in a bucket",
     "sink/bucket/uploaded_copies.rs": "the manifest of a finished folder",
     "sink/groups/group_files.rs": "the work folder of a job of groups",
     "sink/folder/lock.rs": "the lock of the work folder, and the job that has begun there",

@@ -32,7 +32,7 @@ from fastpack.streaming import server as serving
 from fastpack.streaming.server import StreamServer
 from fastpack.streaming.serving import exchange, service
 from fastpack.streaming.serving.address import SocketFolder
-from fastpack.streaming.serving.place import PlaceFile
+from fastpack.streaming.serving.place_file import PlaceFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

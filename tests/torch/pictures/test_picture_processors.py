@@ -20,7 +20,7 @@ from places import ROOT
 import fastpack
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, TokenizerError
 from fastpack.tokenizer.pictures import PictureError, PictureProcessor
-from fastpack.tokenizer.pictures.trials import try_processor
+from fastpack.tokenizer.pictures.processor_trials import try_processor
 
 if TYPE_CHECKING:
     import torch

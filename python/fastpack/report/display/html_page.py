@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastpack.arguments.checks import local_path
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.errors import FastpackError, StorageError
 from fastpack.report.display.charts import Bin, bins, histogram, named_bars
 from fastpack.report.display.markup import STYLE, escaped, listed, section, table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.report.display.markup import STYLE, escaped, listed, table, tiles
 from fastpack.report.display.pages import labelled, shown_lengths, split_sentence
 from fastpack.report.display.rows import heading, picture_line, row_title

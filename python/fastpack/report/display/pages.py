@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 from fastpack.report.display.terminal import page
 
 if TYPE_CHECKING:

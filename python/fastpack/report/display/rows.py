@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fastpack._fastpack import one_line, printable, without_secrets
-from fastpack.arguments.counted import counted
+from fastpack.arguments.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

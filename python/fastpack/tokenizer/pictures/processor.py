@@ -16,7 +16,7 @@ from fastpack.tokenizer.pictures.columns import (
 )
 from fastpack.tokenizer.pictures.loading import load_processor, options_of, refusal
 from fastpack.tokenizer.pictures.processor_calls import Runs, attempt
-from fastpack.tokenizer.pictures.trials import Number, try_processor
+from fastpack.tokenizer.pictures.processor_trials import Number, try_processor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Fields};
 use fastpack_picture::Size;
 
-use super::gathered::Excerpt;
+use super::documents_of_rows::Excerpt;
 use super::lists::item;
 use crate::document::{DocumentPicture, DocumentPictureSource};
 use crate::error::{Error, Result};

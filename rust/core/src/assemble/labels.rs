@@ -1,41 +1,12 @@
-//! [`Segment`]: the labels of a piece in a row. Padding has none, nor have the first token of a piece and tokens that are not trained.
+//! The labels of a piece in a row. Padding has none, nor have the first token of a piece and tokens that are not trained.
 
 use std::ops::Range;
 
-use super::gathered::Excerpt;
-use crate::document::INPUTS;
-use crate::error::Origin;
+use super::documents_of_rows::Excerpt;
+use super::row_segments::Segment;
 use crate::objective::UNTRAINED;
 
-/// A piece with its alignment padding, or the padding of a row.
-pub(super) struct Segment<'a> {
-    /// The piece; `None` for padding.
-    pub(super) excerpt: Option<Excerpt<'a>>,
-    /// Counted from 1 in each row; 0 for padding.
-    pub(super) number: i32,
-    /// Its first place in the row.
-    pub(super) start: u32,
-    /// The tokens it takes in the row.
-    pub(super) room: u32,
-}
-
-impl<'a> Segment<'a> {
-    pub(super) fn origin(&self) -> Option<Origin> {
-        self.excerpt.map(|excerpt| excerpt.document.origin())
-    }
-
-    /// The tokens without padding.
-    pub(super) fn tokens(&self) -> u32 {
-        self.excerpt.map_or(0, |excerpt| excerpt.tokens)
-    }
-
-    /// The ids. As labels and in Arrow they are signed; no vocabulary comes near 2³¹.
-    pub(super) fn ids(&self) -> &'a [u32] {
-        self.excerpt.map_or(&[], |Excerpt { document, start, length, .. }| {
-            &document.column(INPUTS)[start as usize..][..length as usize]
-        })
-    }
-
+impl Segment<'_> {
     /// Appends the labels; if `shifted`, each one place before its token.
     pub(super) fn labels(&self, shifted: bool, values: &mut Vec<i32>) {
         let first = values.len();

@@ -2,7 +2,7 @@
 
 mod checks;
 mod compact;
-mod gathered;
+mod documents_of_rows;
 mod images_column;
 mod labels;
 mod layout;
@@ -11,6 +11,7 @@ mod objective_columns;
 mod padding;
 mod ranges;
 mod row_columns;
+mod row_segments;
 pub mod schema;
 mod written_rows;
 
@@ -32,7 +33,7 @@ pub use compact::{
     COMPACT, CompactRows, ExpandedRow, LABEL_SPANS, MADE_COLUMNS, expand_row, expand_rows,
     shown_columns,
 };
-pub use gathered::{Excerpt, Gathered};
+pub use documents_of_rows::{DocumentsOfRows, Excerpt};
 pub(crate) use layout::BatchSize;
 pub use layout::{Layout, NumberedFiles};
 pub use padding::{Padding, padding_value};
@@ -53,7 +54,11 @@ pub struct Assembled {
 }
 
 /// Builds the rows `rows` of the plan of `gathered`, without counting labels: the batch of [`assembled`].
-pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Result<RecordBatch> {
+pub fn rows(
+    gathered: &DocumentsOfRows<'_>,
+    rows: Range<usize>,
+    layout: &Layout,
+) -> Result<RecordBatch> {
     assembled(gathered, rows, layout).map(|assembled| assembled.batch)
 }
 
@@ -72,7 +77,7 @@ pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Res
 /// If the rows hold 2³¹ tokens or more, the reach of an Arrow list ([`batch_ranges`] makes no such range),
 /// or if `gathered` has not all of their documents.
 pub fn assembled(
-    gathered: &Gathered<'_>,
+    gathered: &DocumentsOfRows<'_>,
     rows: Range<usize>,
     layout: &Layout,
 ) -> Result<Assembled> {

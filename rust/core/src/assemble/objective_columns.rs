@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, ListArray, PrimitiveArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int32Type, Int64Type};
 
-use super::gathered::Gathered;
+use super::documents_of_rows::DocumentsOfRows;
 use super::layout::Layout;
 use super::lists::item;
 use crate::config::{Number, Per, RowColumn};
@@ -15,7 +15,7 @@ use crate::objective::{Fill, ObjectiveColumn, RowPart, Values};
 
 /// The columns that the objective of a layout makes, piece by piece.
 pub(super) struct FilledColumns<'a> {
-    gathered: &'a Gathered<'a>,
+    gathered: &'a DocumentsOfRows<'a>,
     rows: Range<usize>,
     layout: &'a Layout,
     columns: Vec<ObjectiveColumn>,
@@ -27,7 +27,7 @@ pub(super) struct FilledColumns<'a> {
 impl<'a> FilledColumns<'a> {
     /// Makes the columns for some rows; `None` if rows hold documents as they are.
     pub(super) fn of(
-        gathered: &'a Gathered<'a>,
+        gathered: &'a DocumentsOfRows<'a>,
         rows: Range<usize>,
         layout: &'a Layout,
     ) -> Option<Self> {
@@ -134,7 +134,7 @@ impl<'a> FilledColumns<'a> {
 
 /// The lengths of documents in the targets of some rows, with those of padding.
 pub(super) fn target_lengths(
-    gathered: &Gathered<'_>,
+    gathered: &DocumentsOfRows<'_>,
     rows: Range<usize>,
     layout: &Layout,
 ) -> ArrayRef {
@@ -143,7 +143,7 @@ pub(super) fn target_lengths(
 
 /// 1 for each token of the targets of some rows, 0 for padding.
 pub(super) fn target_masks(
-    gathered: &Gathered<'_>,
+    gathered: &DocumentsOfRows<'_>,
     rows: Range<usize>,
     layout: &Layout,
 ) -> ArrayRef {
@@ -155,7 +155,7 @@ pub(super) fn target_masks(
 /// A column of lists about the targets of rows. `append` adds the values of a document or of padding, which has a
 /// length too.
 fn targets(
-    gathered: &Gathered<'_>,
+    gathered: &DocumentsOfRows<'_>,
     rows: Range<usize>,
     layout: &Layout,
     append: impl Fn(u32, bool, &mut Vec<i32>),

@@ -8,20 +8,20 @@ use arrow::array::{ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type};
 
-use super::gathered::{Excerpt, Gathered};
+use super::documents_of_rows::{DocumentsOfRows, Excerpt};
 use super::images_column::PictureLists;
-use super::labels::Segment;
 use super::layout::Layout;
 use super::lists::item;
 use super::objective_columns;
 use super::padding::NO_SOURCE;
+use super::row_segments::{Segment, segments};
 use crate::config::{BYTES_OF_VALUE, RowColumn};
 use crate::error::{Error, Result};
 use crate::util::free_memory;
 
 /// The rows from which columns are made.
 pub(super) struct ColumnRows<'a> {
-    gathered: &'a Gathered<'a>,
+    gathered: &'a DocumentsOfRows<'a>,
     rows: Range<usize>,
     /// The pieces of the rows.
     excerpts: Vec<Excerpt<'a>>,
@@ -31,7 +31,7 @@ pub(super) struct ColumnRows<'a> {
 impl<'a> ColumnRows<'a> {
     /// Rows of a plan. Fails where memory has no room for their columns.
     pub(super) fn of(
-        gathered: &'a Gathered<'a>,
+        gathered: &'a DocumentsOfRows<'a>,
         rows: Range<usize>,
         layout: &'a Layout,
     ) -> Result<Self> {
@@ -207,26 +207,11 @@ impl<'a> ColumnRows<'a> {
         Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), values, None))
     }
 
-    /// The segments of a row: its pieces, and the padding at one of its ends.
+    /// The segments of a row.
     fn segments(&self, row: usize) -> impl Iterator<Item = Segment<'a>> {
-        let padding = &self.layout.padding;
-        let room = padding.room(self.gathered.plan().room_of(row));
-        let filling = Segment { excerpt: None, number: 0, start: 0, room };
-        let filling = Some(filling).filter(|_| room > 0);
-        let (before, after) = padding.sides(filling);
         let plan = self.gathered.plan();
         let first = plan.first_piece(self.rows.start);
         let pieces = plan.first_piece(row) - first..plan.first_piece(row + 1) - first;
-        let pieces = (1..).zip(self.excerpts[pieces].iter()).map(|(number, &excerpt)| Segment {
-            excerpt: Some(excerpt),
-            number,
-            start: 0,
-            room: plan.room(excerpt.tokens),
-        });
-        before.into_iter().chain(pieces).chain(after).scan(0, |end, segment| {
-            let start = *end;
-            *end += segment.room;
-            Some(Segment { start, ..segment })
-        })
+        segments(plan, row, &self.excerpts[pieces], self.layout.padding)
     }
 }

@@ -1,6 +1,6 @@
 //! Ids that a record brings to a document: they need no tokenizer.
 
-use super::ending::Ending;
+use super::bos_and_eos::BosAndEos;
 use super::tokenize::push;
 use super::{Documents, TrainedRun};
 use crate::config::Eos;
@@ -25,7 +25,7 @@ pub enum TrainedIds {
 pub fn take(
     tokens: Tokens,
     trains: TrainedIds,
-    ending: &Ending,
+    bos_and_eos: &BosAndEos,
     line: u64,
     documents: &mut Documents,
     ledger: &mut Ledger,
@@ -36,15 +36,15 @@ pub fn take(
     let silent = trained.is_none();
     let mut runs =
         trained.unwrap_or_else(|| vec![TrainedRun { start: 0, end: length, weight: 1.0 }]);
-    if let Some(bos) = ending.bos_due(ids.first().copied()) {
+    if let Some(bos) = bos_and_eos.bos_due(ids.first().copied()) {
         ids.insert(0, bos);
         length = position(ids.len())?;
         for run in &mut runs {
             (run.start, run.end) = (run.start + 1, run.end + 1);
         }
     }
-    let due = match ending.eos {
-        Eos::Always => ending.eos_id.filter(|id| ids.last() != Some(id)),
+    let due = match bos_and_eos.eos {
+        Eos::Always => bos_and_eos.eos_id.filter(|id| ids.last() != Some(id)),
         Eos::Auto | Eos::Never => None,
     };
     if let Some(eos) = due {
@@ -57,7 +57,7 @@ pub fn take(
     }
     if trains == TrainedIds::NoEnd
         && (silent || due.is_some())
-        && ids.last() == ending.eos_id.as_ref()
+        && ids.last() == bos_and_eos.eos_id.as_ref()
         && let Some(last) = runs.last_mut()
     {
         last.end = last.end.min(length - 1);

@@ -3,9 +3,9 @@
 //! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
 mod binary_form;
+pub mod bos_and_eos;
 pub(crate) mod class_names;
 pub mod encoders;
-pub mod ending;
 pub mod ids;
 mod literals;
 mod ordinary_ranges;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use fastpack_tokenize::{Encoding, Part, SpecialTokens};
 
-use super::ending::TextKind;
+use super::bos_and_eos::TextKind;
 use super::tokenize::DocumentMaker;
 use crate::record::Fault;
 use crate::report::ledger::Reason;
@@ -49,7 +49,8 @@ impl DocumentMaker {
         ranges: &[Range<usize>],
     ) -> Result<(), Fault> {
         let Rendered { text, ordinary, .. } = rendered;
-        let frame = if self.ending.frames(text, kind) { self.frames.parts(1)? } else { Vec::new() };
+        let frame =
+            if self.bos_and_eos.frames(text, kind) { self.frames.parts(1)? } else { Vec::new() };
         let (before, after) = match frame.iter().position(|part| part.text.is_some()) {
             Some(at) => (&frame[..at], &frame[at + 1..]),
             None => (&frame[..], &[][..]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_tokenize::{Part, SpecialTokens};
 
-use super::ending::TextKind;
+use super::bos_and_eos::TextKind;
 use super::tokenize::DocumentMaker;
 use super::{Documents, KINDS, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
@@ -132,11 +132,11 @@ impl DocumentMaker {
     /// The ids of one text or of two, between the tokens that the tokenizer puts around them.
     fn framed(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<IdsPart>, Fault> {
         let mut frame = self.frames.parts(texts.len())?;
-        if let Some(before) = self.ending.left_out_before(&frame, false) {
+        if let Some(before) = self.bos_and_eos.left_out_before(&frame, false) {
             frame.remove(before);
         }
         let first = frame.first().map(|part| part.id);
-        if let Some(id) = self.ending.bos_due(first) {
+        if let Some(id) = self.bos_and_eos.bos_due(first) {
             frame.insert(0, Part { text: None, id, kind: 0 });
         }
         let part = |part: Part| {
@@ -172,10 +172,10 @@ impl DocumentMaker {
         }
         let due = self.eos_due(text, &[], kind);
         let mut ids = self.encoding.ids.clone();
-        if let Some(bos) = ids.first().and_then(|first| self.ending.bos_due(Some(*first))) {
+        if let Some(bos) = ids.first().and_then(|first| self.bos_and_eos.bos_due(Some(*first))) {
             ids.insert(0, bos);
         }
-        ids.extend(due.filter(|_| ends && self.ending.eos == Eos::Always));
+        ids.extend(due.filter(|_| ends && self.bos_and_eos.eos == Eos::Always));
         Ok(ids)
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
-use super::ending::{Ending, TextKind};
+use super::bos_and_eos::{BosAndEos, TextKind};
 use super::literals::Literals;
 use super::span_edges::Edges;
 use super::surrounding_tokens::SurroundingTokens;
@@ -24,7 +24,7 @@ pub struct DocumentMaker {
     pub(super) encoder: Encoder,
     /// The tokens that the tokenizer puts around texts.
     pub(super) frames: SurroundingTokens,
-    pub(super) ending: Ending,
+    pub(super) bos_and_eos: BosAndEos,
     literals: Literals,
     pub(super) encoding: Encoding,
     ranges: Vec<Range<usize>>,
@@ -38,11 +38,11 @@ pub struct DocumentMaker {
 
 impl DocumentMaker {
     /// A maker for one thread.
-    pub fn new(tokenizer: &Tokenizer, ending: Ending) -> Self {
+    pub fn new(tokenizer: &Tokenizer, bos_and_eos: BosAndEos) -> Self {
         Self {
             encoder: tokenizer.encoder(),
             frames: SurroundingTokens::of(tokenizer),
-            ending,
+            bos_and_eos,
             literals: Literals::default(),
             encoding: Encoding::default(),
             ranges: Vec::new(),
@@ -154,7 +154,7 @@ impl DocumentMaker {
             }
             self.ranges.push(reached..rendered.text.len());
         }
-        let special = if self.ending.frames(&rendered.text, kind) {
+        let special = if self.bos_and_eos.frames(&rendered.text, kind) {
             SpecialTokens::Add
         } else {
             SpecialTokens::Omit
@@ -199,7 +199,7 @@ impl DocumentMaker {
             self.leave_out_doubled(text, ordinary)?;
         }
         let ids = &mut self.encoding.ids;
-        if let Some(bos) = ids.first().and_then(|first| self.ending.bos_due(Some(*first))) {
+        if let Some(bos) = ids.first().and_then(|first| self.bos_and_eos.bos_due(Some(*first))) {
             ids.insert(0, bos);
             for touched in &mut self.encoding.touched {
                 *touched = touched.start + 1..touched.end + 1;
@@ -214,8 +214,8 @@ impl DocumentMaker {
         let due = self.eos_due(text, ordinary, kind);
         self.encoding.ids.extend(due);
         let ends =
-            || self.encoding.ids.last().is_some_and(|last| Some(*last) == self.ending.eos_id);
-        let has_own = kind == TextKind::Conversation || self.ending.ends(text, ordinary);
+            || self.encoding.ids.last().is_some_and(|last| Some(*last) == self.bos_and_eos.eos_id);
+        let has_own = kind == TextKind::Conversation || self.bos_and_eos.ends(text, ordinary);
         Ok(due.is_some() || !has_own && ends())
     }
 
@@ -227,8 +227,8 @@ impl DocumentMaker {
         kind: TextKind,
     ) -> Option<u32> {
         let last = *self.encoding.ids.last()?;
-        let due = self.ending.eos_of(kind).filter(|eos| *eos != last)?;
-        (!self.ending.ends(text, ordinary)).then_some(due)
+        let due = self.bos_and_eos.eos_of(kind).filter(|eos| *eos != last)?;
+        (!self.bos_and_eos.ends(text, ordinary)).then_some(due)
     }
 
     /// Leaves out of `encoding` the tokens that the tokenizer put around a text that has them itself, and the token that
@@ -238,20 +238,22 @@ impl DocumentMaker {
         text: &str,
         ordinary: &[Range<usize>],
     ) -> Result<(), Fault> {
-        let (has_begin, ends) =
-            (self.ending.starts_with_begin(text, ordinary), self.ending.ends(text, ordinary));
-        if !has_begin && !ends && self.ending.bos != Bos::Never {
+        let (has_begin, ends) = (
+            self.bos_and_eos.starts_with_begin(text, ordinary),
+            self.bos_and_eos.ends(text, ordinary),
+        );
+        if !has_begin && !ends && self.bos_and_eos.bos != Bos::Never {
             return Ok(());
         }
         let frame = self.frames.parts(1)?;
-        if let Some(after) = self.ending.left_out_after(&frame, ends) {
+        if let Some(after) = self.bos_and_eos.left_out_after(&frame, ends) {
             let from_end = frame.len() - after;
             let ids = &mut self.encoding.ids;
             ids.remove(ids.len() - from_end);
         }
         let ids = &mut self.encoding.ids;
-        if let Some(before) = self.ending.left_out_before(&frame, has_begin)
-            && (!has_begin || ids.get(before + 1) == self.ending.bos_id.as_ref())
+        if let Some(before) = self.bos_and_eos.left_out_before(&frame, has_begin)
+            && (!has_begin || ids.get(before + 1) == self.bos_and_eos.bos_id.as_ref())
         {
             ids.remove(before);
             for touched in &mut self.encoding.touched {
@@ -295,11 +297,11 @@ impl DocumentMaker {
 
     /// The number of tokens before the one that ends the text.
     fn end_of(&self, rendered: &Rendered) -> Option<u32> {
-        let Self { encoding, ending, .. } = self;
-        let eos = ending.eos_id?;
+        let Self { encoding, bos_and_eos, .. } = self;
+        let eos = bos_and_eos.eos_id?;
         let at = match encoding.ids.last() {
             Some(last) if *last == eos => encoding.ids.len() - 1,
-            _ if ending.ends(&rendered.text, &rendered.ordinary) => {
+            _ if bos_and_eos.ends(&rendered.text, &rendered.ordinary) => {
                 encoding.ids.iter().rposition(|id| *id == eos)?
             }
             _ => return None,

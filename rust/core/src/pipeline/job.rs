@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_tokenize::{BuiltBy, Tokenizer};
 
-use super::documents::transform::Transform;
+use super::documents::filter_and_map::Transform;
 use crate::assemble::{Layout, NumberedFiles};
 use crate::config::{
     Bos, DocumentKind, Eos, Inputs, ObjectiveOptions, Options, Part, Reading, RowLayout,

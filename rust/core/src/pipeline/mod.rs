@@ -19,11 +19,11 @@ pub(crate) mod statistics;
 
 pub use crate::storage::{HubAccess, PictureContent, PictureStorage, RemotePictures};
 pub use documents::custom_objective::DocumentFunction;
-pub use documents::held_pictures::held_picture;
-pub use documents::rendering::chat::{Chat, chat, render};
-pub use documents::transform::{
+pub use documents::filter_and_map::{
     Mapping, PictureFunction, RecordFilter, RecordMapping, RowFilter, Transform,
 };
+pub use documents::held_pictures::held_picture;
+pub use documents::rendering::chat::{Chat, chat, render};
 pub use groups::status::{GroupCount, Status, status, status_of_manifest};
 pub use job::{Job, JobTemplate};
 pub use runs::append::append_dir;
@@ -38,7 +38,7 @@ pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 pub(crate) use documents::chosen_blocks::{ChosenBlocks, FileHeads, WantedRecords};
 pub(crate) use documents::tokenized_blocks::Outcome;
 pub(crate) use documents::validation_split::{SplitSide, SplitThreshold};
-pub(crate) use rows::cutter::Cutter;
+pub(crate) use rows::document_cutter::Cutter;
 pub(crate) use rows::row_packer::{ClosedRow, RowPacker};
 pub(crate) use rows::validation_draw::check_split;
 pub(crate) use runs::output_folder::made_by;

@@ -159,7 +159,7 @@ fn next(before: u64, item: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Expectation, FastReader, MessageForms, Shape, TokenColumns, content_of};
+    use super::super::{Expectation, MessageForms, ReplayReader, Shape, TokenColumns, content_of};
     use crate::config::Fields;
     use crate::source::Raw;
 
@@ -174,7 +174,7 @@ mod tests {
         let fields = Fields::default();
         let expected = Expectation { shape: None, fields: &fields, columns, shapes: &[] };
         let shape = Shape::conversations();
-        let mut reader = FastReader::default();
+        let mut reader = ReplayReader::default();
         let fast = reader.read(line.as_bytes(), &shape).then(|| reader.content());
         let other = content_of(Raw::Json(line.as_bytes()), &shape, expected, MessageForms::ALL);
         (fast, other.expect("a conversation"))

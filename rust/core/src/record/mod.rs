@@ -5,6 +5,7 @@
 
 mod content_hash;
 mod kinds;
+mod pair_as_messages;
 mod parsing;
 mod picture;
 mod read;
@@ -17,18 +18,18 @@ mod unread_fields;
 pub use crate::source::formats::picture_json::write_picture;
 pub(crate) use content_hash::of_text;
 pub use kinds::{Answers, Conversation, Pair, Prompted, Record};
-pub use parsing::fast_reader::FastReader;
+pub use pair_as_messages::pair_as_messages;
 pub use parsing::fault::Fault;
 pub use parsing::json::MAX_DEPTH;
 pub(crate) use parsing::json::parse as parse_json;
+pub use parsing::replay_reader::ReplayReader;
 pub(crate) use parsing::write::json as write_json;
 pub use parsing::write::{float as write_float, string as write_string};
 pub use picture::{HeldPicture, Picture};
 pub(crate) use read::content_of;
 pub(crate) use read::object as object_of;
 pub use read::{
-    FoundShape, ReadFacts, as_messages, conversation, find_shape, parse_conversation, read,
-    read_with_facts,
+    FoundShape, ReadFacts, conversation, find_shape, parse_conversation, read, read_with_facts,
 };
 pub use shape::{Expectation, Shape, TokenColumns};
 pub use shapes::flags::is_assistant;

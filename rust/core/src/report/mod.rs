@@ -3,6 +3,7 @@
 pub(super) mod count;
 pub(super) mod histogram;
 pub mod ledger;
+mod length_warnings;
 pub mod listed_path;
 pub(super) mod note_counts;
 pub(super) mod note_kinds;
@@ -20,16 +21,14 @@ use crate::error::{Origin, Result};
 use crate::report::ledger::{
     Count, DroppedRecord, Ledger, Note, NotedReport, PictureCount, SplitConversations, check_lost,
 };
+use crate::report::length_warnings::length_warnings;
 use crate::report::timing::{Timing, Work, ratio};
-use crate::util::message::{counted, in_one_line};
+use crate::util::message::in_one_line;
 
 pub use crate::report::histogram::{Histogram, Lengths};
 
 /// The batch sizes for which the report counts steps, in rows.
 const BATCH_SIZES: [u64; 3] = [8, 32, 128];
-
-/// The share of documents or tokens lost for length above which the report warns.
-const MUCH_LOST: f64 = 0.01;
 
 /// The report of a run.
 ///
@@ -266,7 +265,7 @@ impl Report {
     /// The report without [`Report::timing`].
     pub(crate) fn timeless(mut facts: RunFacts, tally: Tally, options: &Options) -> Self {
         let Tally { ledger, lengths, rows, .. } = tally;
-        facts.warnings.extend(much_lost(&ledger, &lengths));
+        facts.warnings.extend(length_warnings(&ledger, &lengths));
         facts.warnings.extend(ledger.notes.warnings(&Origin::to_string, ledger.read.tokens));
         for text in [&mut facts.engine_reason, &mut facts.template_engine_reason]
             .into_iter()
@@ -357,28 +356,4 @@ impl Report {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings are always JSON")
     }
-}
-
-/// The warnings for a run that loses many documents or tokens because documents are longer than a row.
-fn much_lost(ledger: &Ledger, lengths: &Histogram) -> Vec<String> {
-    let dropped =
-        ledger.dropped.get(&crate::report::ledger::Reason::TooLong).copied().unwrap_or_default();
-    let losses = [(dropped, "dropped"), (ledger.truncated, "cut")];
-    let warnings = losses.into_iter().filter_map(|(lost, how)| {
-        let tokens = ratio(lost.tokens, ledger.read.tokens);
-        let documents = ratio(lost.documents, ledger.read.documents);
-        (tokens > MUCH_LOST || documents > MUCH_LOST).then(|| {
-            format!(
-                "{:.1} % of the tokens are lost: {} ({:.1} %) {} {how} because {} longer than a row; \
-                 a `max_length` of {} would hold 99 % of the tokens, and an `overlong` of \"split\" keeps all",
-                tokens * 100.0,
-                counted(lost.documents, "document"),
-                documents * 100.0,
-                if lost.documents == 1 { "was" } else { "were" },
-                if lost.documents == 1 { "it is" } else { "they are" },
-                lengths.length_of_tokens(99),
-            )
-        })
-    });
-    warnings.collect()
 }

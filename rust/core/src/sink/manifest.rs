@@ -8,12 +8,12 @@ use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::files::{TOKENS, WORK, split_folders};
+use super::file_names::{TOKENS, WORK, split_folders};
 use super::folder::renamed_files::write_by;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::report::listed_path::ListedPath;
-use crate::util::disk::expected::ExpectedHash;
+use crate::util::disk::expected_hash::ExpectedHash;
 use crate::util::disk::hex_hash::HexHash;
 use crate::util::disk::regular::Links;
 use crate::util::disk::sealed;

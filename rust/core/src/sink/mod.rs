@@ -34,14 +34,14 @@
 //!   removed there by their names.
 
 mod bucket;
-mod failure;
-mod files;
+mod file_names;
 mod folder;
 mod formats;
 mod groups;
 mod manifest;
 mod memory_tables;
 mod shards;
+mod shared_failure;
 mod store;
 mod work_names;
 
@@ -55,12 +55,12 @@ use crate::error::Result;
 use crate::report::timing::Stages;
 
 pub use bucket::single_files::BucketFiles;
-pub use files::{SPLIT_HASHES, TOKENS};
+pub use file_names::{SPLIT_HASHES, TOKENS};
 pub use folder::Folder;
-pub use folder::discard::{LockedOutput, discard, is_barred, is_damaged, remove_output};
-pub use folder::survey::{
+pub use folder::output_survey::{
     FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, tokens_hash,
 };
+pub use folder::replace_outputs::{LockedOutput, discard, is_barred, is_damaged, remove_output};
 pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
 pub use groups::packed::PackedGroup;
 pub use groups::{Groups, join};

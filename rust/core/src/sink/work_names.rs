@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::files::{
+use super::file_names::{
     BLOCKS, BLOCKS_NEW, LOCK, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW,
     SPLIT_HASHES, STARTED, STARTED_NEW, WORK, number_of_shard,
 };

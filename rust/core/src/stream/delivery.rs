@@ -7,18 +7,18 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 use super::counts::RowCounts;
+use super::lane::caller_rounds::Rounds;
 use super::lane::packed_block::PackedBlock;
-use super::lane::rounds::Rounds;
 use super::lane::source_mix::PoolChoice;
 use super::lane::{Bench, Lane};
 use super::options::{Deal, OnEnd};
 use super::run_context::{End, RunContext};
+use super::state::file_numbers::FileNumbers;
 use super::state::report_parts::{AddedLengths, MOST_LENGTHS, ReportParts};
 use super::state::row_state::{PLACES_KEY, RowState, places_text};
-use super::state::state_files::StateFiles;
 use super::state::{Counts, STATE_KEY, Saved, State};
 use super::step_rows::{StepRows, count_documents};
-use crate::assemble::{Gathered, Layout, assembled, schema};
+use crate::assemble::{DocumentsOfRows, Layout, assembled, schema};
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Plan};
 use crate::pipeline::PackedCounts;
@@ -40,7 +40,7 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) names: Vec<String>,
     pub(super) shares: Vec<Count>,
     pub(super) packed_counts: &'d mut PackedCounts,
-    pub(super) numbered: &'d StateFiles<'a>,
+    pub(super) numbered: &'d FileNumbers<'a>,
     pub(super) layout: Layout,
     /// The first row of the run that no rank has delivered.
     pub(super) next: u64,
@@ -345,7 +345,7 @@ impl Delivery<'_, '_> {
         let batch = {
             let rows = steps.iter().flat_map(|step| &step.rows);
             let stocks = rows.map(|(at, _)| self.lanes[*at].stock()).collect();
-            let gathered = Gathered::from_stores(stocks, &plan);
+            let gathered = DocumentsOfRows::from_stores(stocks, &plan);
             let built = assembled(&gathered, 0..plan.rows(), &self.layout)?;
             let mut first = 0;
             for (step, padded) in steps.iter_mut().zip(padded) {

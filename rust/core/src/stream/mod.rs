@@ -22,10 +22,10 @@ mod options;
 mod ranks_without_rows;
 mod record_selection;
 mod run_context;
+mod select_values;
 mod split_side;
 mod state;
 mod step_rows;
-mod wanted_values;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -46,26 +46,26 @@ use crate::util::control::{Control, Phase};
 use delivery::{Delivery, no_padding};
 use lane::Lane;
 use lane::block_queues::BlockQueues;
+use lane::caller_rounds::{Rounds, floor_of};
 use lane::packed_block::PackedBlock;
 use lane::record_order::RecordOrder;
-use lane::rounds::{Rounds, floor_of};
 use lane::source_mix::{PoolChoice, PoolFiles};
 use lane::walk::{Walk, WalkFiles};
 use run_context::{End, RunContext};
+use state::file_numbers::FileNumbers;
 use state::lane_state::{LaneState, PoolState, ReadHashes};
 use state::report_parts::MOST_LENGTHS;
-use state::state_files::StateFiles;
 
 pub use counts::RowCounts;
-pub use lane::rounds::Supplies;
+pub use lane::caller_rounds::Supplies;
 pub use options::{
     Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, RankRows, StreamOptions, Together,
 };
 pub use record_selection::{Numbers, RecordSelection};
 pub use run_context::Agree;
+pub use select_values::{Number, Scalar, WantedValues};
 pub use state::row_state::{PLACES_KEY, state_after_row};
 pub use state::{STATE_KEY, State, merge_states};
-pub use wanted_values::{Number, Scalar, WantedValues};
 
 /// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
 ///
@@ -273,7 +273,7 @@ impl RunContext<'_> {
             state.counts.restore_to(&mut packed_counts);
             state.carried.add_to(&mut packed_counts);
         }
-        let numbered = StateFiles::new(found);
+        let numbered = FileNumbers::new(found);
         let threads = job.options.work.threads.get();
         let queues = BlockQueues::new(walks.len(), threads);
         let mut delivery = Delivery {

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 
 use serde::Serialize;
 
-use super::wanted_values::WantedValues;
+use super::select_values::WantedValues;
 use crate::config::Validation;
 use crate::document::{Documents, INPUTS};
 use crate::record::{Fault, object_of};

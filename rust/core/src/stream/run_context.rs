@@ -13,7 +13,7 @@ use crate::source::FoundFiles;
 use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
 
-use super::lane::rounds::Supplies;
+use super::lane::caller_rounds::Supplies;
 use super::lane::source_mix::PoolChoice;
 use super::options::{OnEnd, RankRows, StreamOptions};
 use super::state::State;

@@ -9,7 +9,7 @@ pub(super) mod ordered;
 pub(super) mod random;
 pub mod redaction;
 pub(super) mod sample;
+pub mod sealed_state_dict;
 pub mod start_thread;
-pub mod state_dict;
 pub(super) mod thread_pool;
 pub mod wording;

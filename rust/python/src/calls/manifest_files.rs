@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use fastpack_core::error::Error;
 use fastpack_core::sink;
-use fastpack_core::util::disk::bounds::Bounds;
+use fastpack_core::util::disk::inside_folder::Bounds;
 use fastpack_core::util::disk::sealed;
 use pyo3::prelude::*;
 

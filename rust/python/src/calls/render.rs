@@ -3,7 +3,7 @@
 
 use fastpack_core::config::Turns;
 use fastpack_core::json::Map;
-use fastpack_core::record::{Conversation, FastReader, Shape, parse_conversation};
+use fastpack_core::record::{Conversation, ReplayReader, Shape, parse_conversation};
 use fastpack_core::template::{
     ChatTemplate, Printed, Replayed, Replayer, TemplateContext, WantedSpans,
 };
@@ -95,7 +95,7 @@ pub(crate) fn replay_template(
     let template = template(source, special_tokens, now_iso, turn_ends)?;
     let wanted = if spans { WantedSpans::Spans } else { WantedSpans::Text };
     let mut replayer = Replayer::new(&template, wanted, Turns::Auto, false);
-    let (mut reader, shape) = (FastReader::default(), Shape::conversations());
+    let (mut reader, shape) = (ReplayReader::default(), Shape::conversations());
     let renderings = records_json.iter().map(|record| {
         let line = record.as_bytes();
         let mut out = Replayed::default();

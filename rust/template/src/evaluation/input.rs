@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::json::{Json, Map};
-use crate::limits::HeldMemory;
+use crate::render_limits::HeldMemory;
 use crate::values::texts::text::Text;
 use crate::values::value::{Dict, Value};
 

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use foldhash::fast::RandomState;
 
 use crate::evaluation::flow::{Flow, LeftBehind};
-use crate::evaluation::outer_reads::{OuterReads, reads_of};
+use crate::evaluation::loop_invariants::{LoopInvariants, reads_of};
 use crate::json::Map;
 use crate::language::tree::{Macro, Slot, Template};
 use crate::values::value::{Dict, GlobalFunction, Value};
@@ -34,9 +34,9 @@ const FREE: usize = 64;
 #[derive(Debug)]
 pub struct IterationMemo<'m> {
     /// The outer expressions of each loop, by its address.
-    pub(super) loops: HashMap<Site, OuterReads<'m>, RandomState>,
+    pub(super) loops: HashMap<Site, LoopInvariants<'m>, RandomState>,
     /// The outer expressions of all macros.
-    pub(super) macros: OuterReads<'m>,
+    pub(super) macros: LoopInvariants<'m>,
     /// The messages and other objects of the conversation, which outlive all renders.
     pub(super) objects: HashSet<*const Map, RandomState>,
     pub(super) known: HashMap<(Site, Subject), Node, RandomState>,
@@ -156,7 +156,7 @@ impl<'m> IterationMemo<'m> {
     }
 
     /// The outer expressions of a loop, or of all macros.
-    pub(super) fn reads(&self, site: Site) -> &OuterReads<'m> {
+    pub(super) fn reads(&self, site: Site) -> &LoopInvariants<'m> {
         self.loops.get(&site).unwrap_or(&self.macros)
     }
 

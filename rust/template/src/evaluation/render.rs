@@ -14,8 +14,8 @@ use crate::json::Map;
 use crate::language::tree::{
     AssignmentTarget, Captured, Load, Scope, Slot, Statement, StatementKind, Template,
 };
-use crate::limits::Meter;
 use crate::programs::trace::Trace;
+use crate::render_limits::Meter;
 use crate::values::make::{ITEM_BYTES, check_nesting};
 use crate::values::value::{Dict, GlobalFunction, Items, List, Value};
 

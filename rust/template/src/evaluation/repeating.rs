@@ -6,7 +6,7 @@ use crate::evaluation::flow::{Flow, LeftBehind};
 use crate::evaluation::iteration_memo::{
     Effects, IterationMemo, MOST_BYTES, Node, Read, Recording, Seen, Site, Subject,
 };
-use crate::evaluation::outer_reads::OuterReads;
+use crate::evaluation::loop_invariants::LoopInvariants;
 use crate::evaluation::render::Interpreter;
 use crate::failure::Outcome;
 use crate::json::Map;
@@ -250,7 +250,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// The iteration that is recorded, and the reads of its loop.
-    fn current_recording(&self) -> Option<(&Recording, &OuterReads<'m>)> {
+    fn current_recording(&self) -> Option<(&Recording, &LoopInvariants<'m>)> {
         let memo = self.memo.as_ref()?;
         let current = memo.current.as_ref()?;
         Some((current, memo.reads(current.site)))
@@ -333,7 +333,7 @@ mod tests {
     use crate::evaluation::render::{Following, RenderOutput};
     use crate::json::{Json, Map};
     use crate::language::tree::Template;
-    use crate::limits::{Allowance, Meter};
+    use crate::render_limits::{Allowance, Meter};
 
     /// Templates, and whether their loops are ever repeated.
     const TEMPLATES: [(&str, bool); 25] = [

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use crate::failure::Outcome;
 use crate::json::Json;
-use crate::limits::Meter;
 use crate::programs::operation::Operation;
 use crate::programs::steps::{Comparand, Cut, Guard, Operand, OutputPiece};
+use crate::render_limits::Meter;
 use crate::values::operators::comparing::compare;
 use crate::values::texts::cuts::trimmed;
 use crate::values::texts::search;

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::json::Json;
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::values::arguments::CallArguments;
 use crate::values::attributes;
 use crate::values::methods;

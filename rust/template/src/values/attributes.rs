@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::text::byte_of;
 use crate::values::key::Key;
 use crate::values::make::ItemsBuilder;

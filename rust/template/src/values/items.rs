@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::failure::Outcome;
 use crate::language::methods::View;
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::values::value::{Items, Value, range_length};
 
 impl<'r> Items<'r> {

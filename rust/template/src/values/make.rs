@@ -3,7 +3,7 @@
 use super::texts::text::Text;
 use super::value::Value;
 use crate::failure::{Failure, Outcome};
-use crate::limits::{HeldMemory, MAX_NESTING, Meter};
+use crate::render_limits::{HeldMemory, MAX_NESTING, Meter};
 
 /// Bytes counted for an item of a list, and for a value without a size.
 pub(crate) const ITEM_BYTES: usize = size_of::<Value<'_>>() + 16;

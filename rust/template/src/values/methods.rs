@@ -7,7 +7,7 @@ use crate::language::methods::{
     CharacterClass, DICT_METHODS, FORBIDDEN_DICT, FORBIDDEN_LIST, Method, OTHER_DICT, OTHER_NUMBER,
     OTHER_SEQUENCE, OTHER_STRING, STRING_METHODS,
 };
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::text::{capitalize, is_space, lower, title, upper};
 use crate::values::arguments::CallArguments;
 use crate::values::key::Key;

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::language::predicates::Predicate;
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::values::operators::comparing::{compare, contains};
 use crate::values::value::{Items, Value};
 

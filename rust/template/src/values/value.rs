@@ -16,7 +16,7 @@ use super::texts::text::{Computed, Text};
 use crate::json::{Json, Map};
 use crate::language::methods::{Method, View};
 use crate::language::tree::{Literal, LoopTest, Macro};
-use crate::limits::{HeldMemory, MAX_NESTING};
+use crate::render_limits::{HeldMemory, MAX_NESTING};
 
 /// Keys of an object up to which they are compared one after the other.
 const FEW: usize = 8;

@@ -23,7 +23,7 @@ use crate::added::{Finder, Matcher};
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::Error;
 use batch::Output;
-pub use cutting::settled::Settled;
+pub use cutting::independent_parts::Settled;
 use engines::bert_word_piece::WordPieceEngine;
 use engines::byte_level::ByteLevel;
 use engines::general::General;

@@ -5,5 +5,5 @@ pub(super) mod components;
 pub(super) mod fingerprint;
 pub(super) mod in_parallel;
 pub(super) mod load;
-pub(super) mod outline;
 pub mod regular;
+pub(super) mod without_vocabulary;

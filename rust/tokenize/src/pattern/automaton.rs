@@ -5,9 +5,9 @@ use std::fmt;
 
 use memchr::memmem;
 
-use super::follow::{Alphabet, DEAD, Follower};
+use super::automaton_states::{Alphabet, DEAD, Follower};
 use super::instructions::Program;
-use super::tails::{Passed, Tails};
+use super::matchless_tails::{Passed, Tails};
 use crate::split::decode;
 use crate::unicode::Table;
 

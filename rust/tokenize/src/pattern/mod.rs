@@ -3,20 +3,20 @@
 //! Two patterns are compared by their matches, not by their spelling: [`Pattern::means`].
 
 mod automaton;
+mod automaton_states;
 mod bracket;
 mod class;
-mod follow;
 mod instructions;
+mod matchless_tails;
 mod parse;
 mod parser;
-mod tails;
 mod tree;
 
 pub(crate) use automaton::Automaton;
 pub(crate) use class::CodePoints;
 use instructions::Program;
+pub(crate) use matchless_tails::Tails;
 use parse::parse;
-pub(crate) use tails::Tails;
 use tree::{Node, Times};
 
 /// Bytes of the longest pattern that is read.
@@ -79,7 +79,7 @@ impl Pattern {
 
     /// True if both patterns have the same matches in every text.
     pub(crate) fn means(&self, other: &Self) -> bool {
-        follow::are_equal(&self.program, &other.program)
+        automaton_states::are_equal(&self.program, &other.program)
     }
 
     /// The automaton that searches texts.

@@ -12,7 +12,7 @@
 
 mod auto;
 mod backend;
-mod built;
+mod built_by_transformers;
 mod classes;
 mod conversion;
 mod folder;
@@ -34,7 +34,7 @@ use crate::models::scores;
 use crate::tokenizer::Tokenizer;
 use auto::Evidence;
 use backend::Backend;
-pub use built::{Built, BuiltBy};
+pub use built_by_transformers::{Built, BuiltBy};
 use classes::Recipe;
 use conversion::Converted;
 use folder::Folder;

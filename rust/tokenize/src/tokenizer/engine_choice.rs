@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::hugging_face::{self, Reference};
 use crate::loading::in_parallel::both;
 use crate::loading::load;
-use crate::loading::outline::Outline;
+use crate::loading::without_vocabulary::Outline;
 use crate::models::scores;
 
 /// Default bytes of the caches: two tables for short pieces, of 28 MiB each, and 8 MiB of each thread.

@@ -12,7 +12,7 @@ use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::hugging_face::{self, Part, Reference};
 use crate::loading::fingerprint;
-use crate::loading::outline::Outline;
+use crate::loading::without_vocabulary::Outline;
 
 use engine_choice::Lazy;
 pub use engine_choice::{Engine, Tokenizer};

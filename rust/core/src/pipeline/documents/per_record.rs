@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_tokenize::LONGEST_COMPARED;
 
-use crate::document::ending::{Ending, TextKind};
+use crate::document::bos_and_eos::{BosAndEos, TextKind};
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, ids};
 use crate::error::Origin;
@@ -21,7 +21,7 @@ pub(super) fn take_record<'a>(
     raw: RawRecord<'_>,
     options: ReadOptions<'_, 'a>,
     (worker, maker, mut reference): WorkerParts<'_, 'a>,
-    ending: &Ending,
+    bos_and_eos: &BosAndEos,
     clock: &mut Clock,
     (documents, ledger): (&mut Documents, &mut Ledger),
 ) -> Result<Verification, RecordFailure<'a>> {
@@ -30,7 +30,7 @@ pub(super) fn take_record<'a>(
         RenderedRecord::Text(rendered, kind) => (vec![rendered], kind),
         RenderedRecord::Texts(texts) => (texts, TextKind::Conversation),
         RenderedRecord::Tokens(tokens, trained) => {
-            ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
+            ids::take(tokens, trained, bos_and_eos, raw.line, documents, ledger)?;
             return Ok(Verification::NotCompared);
         }
         RenderedRecord::Several(several) => {
@@ -101,8 +101,8 @@ fn scaled(tokens: u64, from: usize, to: usize) -> u64 {
 }
 
 /// The tokens at the beginning and end of the documents of a job.
-pub(super) fn ending(job: &Job) -> Ending {
-    Ending {
+pub(super) fn bos_and_eos(job: &Job) -> BosAndEos {
+    BosAndEos {
         eos: job.options.tokens.eos,
         bos: job.options.tokens.bos,
         eos_id: job.eos_id,

@@ -15,11 +15,11 @@ use crate::objective::document_columns;
 use crate::pipeline::documents::bad_records::refuse_or_count;
 use crate::pipeline::documents::custom_objective::{DocumentFunction, convert_documents};
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
-use crate::pipeline::documents::per_record::{Verification, ending, take_record};
+use crate::pipeline::documents::per_record::{Verification, bos_and_eos, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
-use crate::pipeline::documents::rendering::choices::{TurnChoices, TurnRenderers};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::renderer::Renderer;
+use crate::pipeline::documents::rendering::turn_choices::{TurnChoices, TurnRenderers};
 use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
@@ -274,13 +274,13 @@ impl<'a> Intake<'a> {
         (reference, log): (Option<&Tokenizer>, Option<&Log>),
         are_of_files: bool,
     ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
-        let ending = ending(self.job);
+        let bos_and_eos = bos_and_eos(self.job);
         let new_maker =
-            |tokenizer| DocumentMaker::new(tokenizer, ending.clone()).stopped_by(self.control);
+            |tokenizer| DocumentMaker::new(tokenizer, bos_and_eos.clone()).stopped_by(self.control);
         let mut maker = self.job.tokenizer.as_ref().map(new_maker);
         let mut worker = Worker::new(self.job);
         let mut reference =
-            reference.map(|reference| DocumentMaker::new(reference, ending.clone()));
+            reference.map(|reference| DocumentMaker::new(reference, bos_and_eos.clone()));
         let mut columns = document_columns(self.job.options.tokens.documents).to_vec();
         columns.extend(self.job.options.rows.trims().then_some(TURN_ENDS));
         columns.extend(self.job.options.tokens.images.as_ref().map(|_| PICTURES));
@@ -337,7 +337,7 @@ impl<'a> Intake<'a> {
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 let ways = (&mut worker, maker.as_mut(), oracle);
                 let filled = (&mut outcome.documents, &mut outcome.ledger);
-                let taken = take_record(record, options, ways, &ending, &mut clock, filled);
+                let taken = take_record(record, options, ways, &bos_and_eos, &mut clock, filled);
                 outcome.documents.mark_content(before, worker.content());
                 match taken {
                     Ok(Verification::NotCompared) => {}

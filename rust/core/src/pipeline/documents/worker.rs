@@ -1,7 +1,7 @@
 //! [`Worker`]: one thread's reader of records, up to the text that is tokenized.
 //!
 //! Records that consist of texts only take a fast path, in memory that is reused: a text is read straight
-//! into the tokenizer's input, and a conversation is read by [`FastReader`]. All other records are read by
+//! into the tokenizer's input, and a conversation is read by [`ReplayReader`]. All other records are read by
 //! [`read_with_facts`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::config::{Reading, ShapeName, Turns};
 use crate::document::Several;
-use crate::document::ending::TextKind;
+use crate::document::bos_and_eos::TextKind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::renderer::{RenderedRecord, Renderer};
@@ -17,7 +17,7 @@ use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
-    self, Conversation, FastReader, ReadFacts, Record, Shape, read_text_fast, read_with_facts,
+    self, Conversation, ReadFacts, Record, ReplayReader, Shape, read_text_fast, read_with_facts,
 };
 use crate::report::ledger::{Note, NoteSet};
 use crate::report::timing::{Clock, RenderCounts, Stage};
@@ -33,7 +33,7 @@ pub(in crate::pipeline) struct Worker<'a> {
     texts: bool,
     /// The replayer of conversations, on the fast path.
     replayer: Option<Replayer<'a>>,
-    reader: FastReader,
+    reader: ReplayReader,
     replayed: Replayed,
     /// The result of the last record, for its memory.
     rendered: Rendered,
@@ -82,7 +82,7 @@ impl<'a> Worker<'a> {
                     let replayer = Replayer::new(template, wanted, turns, trained_part.cuts());
                     replayer.noting(trained_part.note_options())
                 }),
-            reader: FastReader::default(),
+            reader: ReplayReader::default(),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
             may_leave_out: true,

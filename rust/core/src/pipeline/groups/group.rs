@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome, PartOfJob};
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::cutter::Cutter;
+use crate::pipeline::rows::document_cutter::Cutter;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::sink_packer::SinkPacker;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::{Excerpt, Gathered};
+use crate::assemble::{DocumentsOfRows, Excerpt};
 use crate::document::{ColumnName, Documents, INPUTS, PICTURES, Pass, TrainedRun};
 use crate::pack::{Piece, PieceSizes, Plan};
 
@@ -47,7 +47,7 @@ impl SharedDocument {
     /// `ranks` has the number of each file.
     pub(super) fn of(
         pieces: &[Piece],
-        gathered: &Gathered<'_>,
+        gathered: &DocumentsOfRows<'_>,
         plan: &Plan,
         ranks: &HashMap<Arc<Path>, u64>,
     ) -> Vec<Self> {

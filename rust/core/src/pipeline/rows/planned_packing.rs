@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
 
-use crate::assemble::{BatchSize, Gathered, Layout, assembled, batch_ranges};
+use crate::assemble::{BatchSize, DocumentsOfRows, Layout, assembled, batch_ranges};
 use crate::config::{BYTES_OF_VALUE, OnRemainder, Options, Validation};
 use crate::document::store::Store;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan, plan};
 use crate::pipeline::documents::tokenized_blocks::Outcome;
-use crate::pipeline::rows::cutter::Cutter;
+use crate::pipeline::rows::document_cutter::Cutter;
 use crate::pipeline::rows::leftover_documents::SharedDocument;
 use crate::pipeline::rows::source_share_draw::{Drawn, ShareDraw};
 use crate::pipeline::rows::validation_draw::ValidationDraw;
@@ -172,7 +172,7 @@ impl<'a> Packing<'a> {
         }
         let threads = self.options.work.threads;
         let wanted = (0..alone.rows(), self.layout.needs_whole_documents());
-        let gathered = Gathered::of(&self.store, &alone, wanted, threads, control)?;
+        let gathered = DocumentsOfRows::of(&self.store, &alone, wanted, threads, control)?;
         let ranks = self.layout.sources().ranks();
         Ok(SharedDocument::of(separate, &gathered, plan, &ranks))
     }
@@ -224,7 +224,7 @@ impl<'a> Packing<'a> {
             let clock = Clock::start();
             let whole = layout.needs_whole_documents();
             let gathered =
-                Gathered::of(store, plan, (rows_of, whole), options.work.threads, control)?;
+                DocumentsOfRows::of(store, plan, (rows_of, whole), options.work.threads, control)?;
             packed_counts.work.stages += clock.stop_after(Stage::Gather);
             let spare = store.spare();
             RowBatches { options, layout, gathered: &gathered, spare, control }.hand_over(
@@ -252,7 +252,7 @@ impl<'a> Packing<'a> {
         sink: &mut dyn Sink,
     ) -> Result<()> {
         let Self { options, layout, store, packed_counts, .. } = self;
-        let gathered = Gathered::kept(store, plan);
+        let gathered = DocumentsOfRows::kept(store, plan);
         let spare = store.spare();
         RowBatches { options, layout, gathered: &gathered, spare, control }.hand_over(
             ranges,
@@ -278,7 +278,7 @@ impl<'a> Packing<'a> {
 struct RowBatches<'a> {
     options: &'a Options,
     layout: &'a Layout,
-    gathered: &'a Gathered<'a>,
+    gathered: &'a DocumentsOfRows<'a>,
     /// Bytes of memory that documents leave free.
     spare: u64,
     control: &'a Control,
@@ -369,7 +369,7 @@ impl Drop for ThreadCounts<'_> {
 ///
 /// Rows that are done are only counted. A batch that is done in part is cut where it would have been.
 fn batch(
-    gathered: &Gathered<'_>,
+    gathered: &DocumentsOfRows<'_>,
     range: Range<usize>,
     layout: &Layout,
     done: usize,

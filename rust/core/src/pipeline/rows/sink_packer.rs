@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
 use crate::pipeline::documents::tokenized_blocks::Outcome;
+use crate::pipeline::rows::early_rows::EarlyRows;
 use crate::pipeline::rows::planned_packing::Packing;
-use crate::pipeline::rows::rolling::Rolling;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::split_rows;
 use crate::pipeline::statistics::input_facts::InputFacts;
@@ -33,7 +33,7 @@ pub(in crate::pipeline) struct SinkPacker<'a> {
 }
 
 enum Making<'a> {
-    Rolling(Box<Rolling<'a>>),
+    EarlyRows(Box<EarlyRows<'a>>),
     Planned(Box<Packing<'a>>),
 }
 
@@ -54,7 +54,7 @@ impl<'a> SinkPacker<'a> {
             Some(open) => {
                 // Documents that are freed early are never read back.
                 let packing = Packing { store: Store::default(), ..packing };
-                Making::Rolling(Box::new(Rolling::new(
+                Making::EarlyRows(Box::new(EarlyRows::new(
                     packing,
                     &open,
                     split_rows::finished_rows(sink),
@@ -69,7 +69,7 @@ impl<'a> SinkPacker<'a> {
     /// Takes the result of a block.
     pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
         match &mut self.making {
-            Making::Rolling(rolling) => rolling.take(outcome, self.sink),
+            Making::EarlyRows(rolling) => rolling.take(outcome, self.sink),
             Making::Planned(packing) => packing.cut_and_store(outcome),
         }
     }
@@ -88,7 +88,7 @@ impl<'a> SinkPacker<'a> {
         let (options, started) = (self.options, self.started);
         about.classes(self.classes());
         let validation = match &self.making {
-            Making::Rolling(_) => None,
+            Making::EarlyRows(_) => None,
             Making::Planned(packing) => packing.validation,
         };
         let Self { making, sink, control, .. } = self;
@@ -105,7 +105,7 @@ impl<'a> SinkPacker<'a> {
     /// The names of classes that were found in the documents.
     fn classes(&self) -> Vec<String> {
         match &self.making {
-            Making::Rolling(_) => Vec::new(),
+            Making::EarlyRows(_) => Vec::new(),
             Making::Planned(packing) => {
                 let classes = packing.layout.objective().found_classes();
                 classes.map_or_else(Vec::new, FoundClasses::names)
@@ -127,7 +127,7 @@ fn close(
     sink: &mut dyn Sink,
 ) -> Result<RunCounts> {
     match making {
-        Making::Rolling(rolling) => {
+        Making::EarlyRows(rolling) => {
             let mut packing = rolling.finish(sink)?;
             if packing.packed_counts.is_without_rows() {
                 // An empty batch gives the sink the schema.

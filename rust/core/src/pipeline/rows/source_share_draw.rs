@@ -8,7 +8,7 @@ use crate::config::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces};
-use crate::pipeline::rows::cutter::DocumentFate;
+use crate::pipeline::rows::document_cutter::DocumentFate;
 use crate::report::ShareReport;
 use crate::report::ledger::{Count, Reason};
 use crate::source::FoundFiles;

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use crate::config::Validation;
 use crate::error::{Error, Result};
 use crate::pipeline::documents::validation_split::SplitThreshold;
-use crate::pipeline::rows::cutter::DocumentFate;
+use crate::pipeline::rows::document_cutter::DocumentFate;
 
 /// The documents to select from: the content and the fate of each.
 pub(in crate::pipeline) struct ValidationDraw {

@@ -13,7 +13,7 @@ use crate::document::store::Log;
 use crate::error::{Error, Result};
 use crate::pipeline::documents::tokenized_blocks::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::cutter::Cutter;
+use crate::pipeline::rows::document_cutter::Cutter;
 use crate::pipeline::runs::output_folder::{in_folder, made_by, read_report};
 use crate::pipeline::runs::records::Records;
 use crate::pipeline::statistics::input_facts::InputFacts;

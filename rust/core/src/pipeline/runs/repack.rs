@@ -11,7 +11,7 @@ use crate::config::{Options, Output, Validation};
 use crate::document::store::{Log, LogEntry, LoggedBlock, Store};
 use crate::error::{Error, Result};
 use crate::objective::{Vocabulary, objective};
-use crate::pipeline::documents::rendering::choices::TurnChoices;
+use crate::pipeline::documents::rendering::turn_choices::TurnChoices;
 use crate::pipeline::documents::tokenized_blocks::Outcome;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::Gathered;
+use crate::assemble::DocumentsOfRows;
 use crate::config::{MaxLost, Options, RowColumn};
 use crate::document::Document;
 use crate::document::store::Store;
 use crate::error::{Origin, Result};
 use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound, lower_bound_of_pictures};
-use crate::pipeline::rows::cutter::{Cutter, DocumentFate};
+use crate::pipeline::rows::document_cutter::{Cutter, DocumentFate};
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::ledger::{Ledger, PictureCount, Reason};
 use crate::report::timing::Work;
@@ -238,7 +238,7 @@ impl PackedCounts {
     /// Counts rows of a plan, and their labels unless they were counted as `labels`.
     pub(crate) fn count_rows(
         &mut self,
-        gathered: &Gathered<'_>,
+        gathered: &DocumentsOfRows<'_>,
         range: Range<usize>,
         labels: Option<u64>,
     ) {

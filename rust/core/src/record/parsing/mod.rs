@@ -2,8 +2,8 @@
 
 pub(super) mod cbor;
 pub(super) mod cursor;
-pub(super) mod fast_reader;
 pub(super) mod fault;
 pub(super) mod json;
+pub(super) mod replay_reader;
 pub(super) mod value_access;
 pub(super) mod write;

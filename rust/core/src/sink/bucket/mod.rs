@@ -1,9 +1,9 @@
 //! [`Bucket`]: an output folder in a bucket. The job runs in a folder of the local disk. Its shards may be uploaded before it has
 //! finished, its other files afterwards, the manifest last.
 
-pub(super) mod earlier;
 pub(super) mod job_files;
 pub(super) mod lease_guard;
+pub(super) mod replaced_outputs;
 pub(super) mod single_files;
 mod uploaded_copies;
 pub(super) mod uploads;
@@ -15,12 +15,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::earlier::Earlier;
 use self::job_files::BucketPlace;
 use self::lease_guard::LeaseGuard;
+use self::replaced_outputs::ReplacedOutputs;
 use self::uploads::{Uploads, with_each};
 use self::work::{RunNames, remove_groups, remove_uploads, stopped_uploads, work};
-use super::files::{MANIFEST, REPORT, TOKENS, WORK};
+use super::file_names::{MANIFEST, REPORT, TOKENS, WORK};
 use super::manifest::Manifest;
 use super::shards::arrangement::Arrangement;
 use super::store::coordination_files::Hold;
@@ -51,7 +51,7 @@ pub(crate) struct Bucket {
     generation: Arc<RunNames>,
     /// The same output, in the folder of the local disk.
     local: Output,
-    earlier: Earlier,
+    earlier: ReplacedOutputs,
     /// The uploads that begin before the job has finished.
     uploads: Option<Arc<Uploads>>,
     /// The lock of the folder of the local disk.
@@ -63,7 +63,7 @@ impl Bucket {
         target: Arc<Target>,
         (lease, generation): (LeaseGuard, RunNames),
         local: Output,
-        earlier: Earlier,
+        earlier: ReplacedOutputs,
         guard: fs::File,
     ) -> Self {
         let (lease, generation, uploads) = (Arc::new(lease), Arc::new(generation), None);
@@ -141,7 +141,7 @@ impl Placement for Bucket {
 /// Removes all objects of the work folder that a finished output needs no more: they are of its job, or of one that it has replaced.
 /// Only who holds the lock of the whole folder may do so.
 pub(super) fn remove_work(target: &Target) -> Result<()> {
-    Earlier::remove_records(target)?;
+    ReplacedOutputs::remove_records(target)?;
     remove_uploads(target)?;
     remove_groups(target)
 }
@@ -257,7 +257,7 @@ fn remove_local(dir: &Path, manifest: &Manifest) -> std::io::Result<()> {
     for proof in removable.proofs() {
         remove_file(proof)?;
     }
-    for name in super::files::split_folders() {
+    for name in super::file_names::split_folders() {
         let _ = remove_empty(&dir.join(name));
     }
     remove_empty(dir)

@@ -6,7 +6,7 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::sink::files::MANIFEST;
+use crate::sink::file_names::MANIFEST;
 use crate::sink::manifest::Manifest;
 use crate::util::disk::removal::{Claim, Disk, Evidence, Proof, Stamp, prove};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::config::identity::Identity;
 use crate::error::Result;
-use crate::sink::files::{GROUPS, STARTED, WORK};
+use crate::sink::file_names::{GROUPS, STARTED, WORK};
 use crate::sink::groups::group_files;
 use crate::sink::groups::group_files::DECIDED;
 use crate::sink::manifest::Manifest;

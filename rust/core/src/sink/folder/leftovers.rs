@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::own_files::OwnFiles;
 use crate::error::{Error, Result};
-use crate::sink::files::{
+use crate::sink::file_names::{
     GROUPS, GROUPS_REMOVED, LOCK, MANIFEST, REPLACED, STARTED, STARTED_NEW, WORK,
 };
 use crate::sink::manifest::Manifest;

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::failure::SharedFailure;
-use crate::sink::files::{LOCK, SHARDS, STARTED, WORK};
+use crate::sink::file_names::{LOCK, SHARDS, STARTED, WORK};
+use crate::sink::shared_failure::SharedFailure;
 use crate::sink::work_names::{self, Written};
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, Links, is_at};

@@ -1,13 +1,13 @@
 //! [`Folder`]: an output folder from the first batch to the manifest.
 
-mod checked;
-pub(super) mod discard;
+mod checks_before_publishing;
 pub(super) mod leftovers;
 pub(super) mod lock;
+pub(super) mod output_survey;
 pub(super) mod own_files;
 pub(super) mod renamed_files;
+pub(super) mod replace_outputs;
 mod resumed_files;
-pub(super) mod survey;
 mod taken_over_shards;
 mod uploading;
 
@@ -27,8 +27,7 @@ use self::own_files::OwnFiles;
 use self::renamed_files::{RenamedFiles, flat, sync, write};
 use super::Sink;
 use super::bucket::uploads::Uploads;
-use super::failure::SharedFailure;
-use super::files::{BLOCKS, MANIFEST, MANIFEST_NEW, REPORT, TOKENS, WORK, is_shard_of};
+use super::file_names::{BLOCKS, MANIFEST, MANIFEST_NEW, REPORT, TOKENS, WORK, is_shard_of};
 use super::formats::cells::ColumnNumbers;
 use super::groups::group_files;
 use super::manifest::{File, Manifest, MetadataFile, TokensFile};
@@ -37,6 +36,7 @@ use super::shards::finished_list::FinishedList;
 use super::shards::shard::Shard;
 use super::shards::shard_names::{Series, is_of_input};
 use super::shards::threads::RowThreads;
+use super::shared_failure::SharedFailure;
 use crate::config::identity::Identity;
 use crate::config::{Coding, Output, Split};
 use crate::error::{Error, Result};
@@ -104,16 +104,17 @@ pub(super) fn prepare(
     let left = Leftovers::find(dir)?;
     let arrangement = Arrangement::of(output);
     if !output.overwrite {
-        survey::refuse_other_jobs(dir, job, &left)?;
+        output_survey::refuse_other_jobs(dir, job, &left)?;
     }
     let (remains, mut owned) = left.owned(dir, control)?;
     group_files::remove_changed(dir, &mut owned.others);
     if output.overwrite {
         let others = owned.others.iter();
-        let in_the_way = others.filter(|name| survey::is_in_the_way(name, arrangement)).cloned();
-        survey::refuse_in_the_way(dir, &in_the_way.collect::<Vec<_>>())?;
+        let in_the_way =
+            others.filter(|name| output_survey::is_in_the_way(name, arrangement)).cloned();
+        output_survey::refuse_in_the_way(dir, &in_the_way.collect::<Vec<_>>())?;
     } else {
-        survey::refuse_all(dir, &owned.others, arrangement)?;
+        output_survey::refuse_all(dir, &owned.others, arrangement)?;
     }
     let mut folder = Folder {
         dir: dir.clone(),
@@ -169,7 +170,7 @@ impl Folder {
         let is_taken =
             |name: &&String| stems.iter().any(|stem| is_of_input(stem, name, self.coding.format));
         let taken: Vec<String> = self.owned.others.iter().filter(is_taken).cloned().collect();
-        survey::refuse_in_the_way(&self.dir, &taken)
+        output_survey::refuse_in_the_way(&self.dir, &taken)
     }
 
     /// The path of the log of blocks.

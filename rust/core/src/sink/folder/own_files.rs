@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::lock::WorkFiles;
 use super::renamed_files::remove_folder_of;
 use crate::error::{Error, Result};
-use crate::sink::files;
-use crate::sink::files::{MANIFEST, REPLACED, TOKENS};
+use crate::sink::file_names;
+use crate::sink::file_names::{MANIFEST, REPLACED, TOKENS};
 use crate::sink::manifest::Manifest;
 use crate::util::control::Control;
 use crate::util::disk::frames::FramesHasher;
@@ -50,7 +50,7 @@ impl OwnFiles {
         let remaining_files = listed(remains.iter().copied());
         let none = || Self { dir: dir.to_owned(), ..Self::default() };
         let (mut left, mut whole) = (none(), none());
-        for name in files::names(dir)? {
+        for name in file_names::names(dir)? {
             let path = dir.join(&name);
             let before = Stamp::at(&path);
             let hashed = OwnedHash::new(&path, control);

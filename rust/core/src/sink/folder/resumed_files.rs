@@ -11,7 +11,7 @@ use super::leftovers::Leftovers;
 use super::own_files::{self, OwnFiles};
 use super::renamed_files::sync;
 use crate::error::{Error, Result};
-use crate::sink::files::{BLOCKS, BLOCKS_NEW, STARTED, STARTED_NEW, TOKENS};
+use crate::sink::file_names::{BLOCKS, BLOCKS_NEW, STARTED, STARTED_NEW, TOKENS};
 use crate::sink::groups::group_files;
 use crate::sink::manifest::{File, Manifest};
 use crate::sink::shards::finished_list::FinishedList;

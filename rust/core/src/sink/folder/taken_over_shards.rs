@@ -8,7 +8,7 @@ use super::{File, Folder, TokensFile};
 use crate::config::Split;
 use crate::error::{Error, Result};
 use crate::sink::Sink;
-use crate::sink::folder::survey::FinishedOutput;
+use crate::sink::folder::output_survey::FinishedOutput;
 use crate::util::control::Control;
 use crate::util::disk::frames::Frames;
 use crate::util::disk::regular;

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sink::files::{GROUPS, GROUPS_REMOVED, MANIFEST, SHARDS, TOKENS, WORK, number_of_shard};
+use crate::sink::file_names::{
+    GROUPS, GROUPS_REMOVED, MANIFEST, SHARDS, TOKENS, WORK, number_of_shard,
+};
 use crate::sink::manifest::Manifest;
 use crate::sink::work_names::{Written, is_of_any_job};
 use crate::util::disk::regular;

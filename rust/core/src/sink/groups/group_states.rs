@@ -9,7 +9,7 @@ use chrono::NaiveDateTime;
 use super::group_files::{self, FAILED, Failed, LOCK_ENDING, RECORD_ENDING};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::files::{BLOCKS, WORK};
+use crate::sink::file_names::{BLOCKS, WORK};
 use crate::sink::manifest::Manifest;
 use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::store::coordination_files::{RecordStore, object};

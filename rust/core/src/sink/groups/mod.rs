@@ -33,7 +33,7 @@ use self::group_files::{DECIDED, Failed, failed_name, folder_name, lock_name, re
 use self::packed::PackedGroup;
 use super::bucket::uploads::{locked, with_each};
 use super::folder::lock::taken;
-use super::folder::{Folder, discard, survey};
+use super::folder::{Folder, output_survey, replace_outputs};
 use super::manifest::File;
 use super::store;
 use super::store::coordination_files::{Hold, object};
@@ -158,7 +158,7 @@ impl Groups {
         control: &Control,
     ) -> Result<()> {
         let (name, dir) = (folder_name(group, step), self.folder(group, step));
-        let Some(whole) = survey::whole(&dir, job)? else {
+        let Some(whole) = output_survey::whole(&dir, job)? else {
             return Err(Error::output(dir, "has changed since it was packed; run again"));
         };
         let mut it = PackedGroup::at(dir, whole);
@@ -206,12 +206,12 @@ impl Groups {
         control: &Control,
     ) -> Result<Option<PackedGroup>> {
         let dir = self.folder(group, step);
-        let mut found = survey::unchanged(&dir, job, control)?;
+        let mut found = output_survey::unchanged(&dir, job, control)?;
         if found.is_none()
             && let Some(it) = self.record(group, step, job)?
         {
             self.store.fetch(&it, control)?;
-            found = survey::unchanged(&dir, job, control)?;
+            found = output_survey::unchanged(&dir, job, control)?;
         }
         Ok(found.map(|whole| PackedGroup::at(dir, whole)))
     }
@@ -238,7 +238,7 @@ impl Groups {
         job: &Identity,
         control: &Control,
     ) -> Result<()> {
-        discard::discard(&self.folder(group, step), job, control)?;
+        replace_outputs::discard(&self.folder(group, step), job, control)?;
         self.remove_record(&record_name(group, step))
     }
 

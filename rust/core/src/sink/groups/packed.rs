@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::sink::files::{REPORT, TOKENS};
-use crate::sink::folder::{own_files, survey};
+use crate::sink::file_names::{REPORT, TOKENS};
+use crate::sink::folder::{output_survey, own_files};
 use crate::sink::manifest::Manifest;
 use crate::util::control::Control;
 
@@ -48,7 +48,7 @@ impl PackedGroup {
     /// True if the file at `path` is the one that is called `name` in the group.
     pub(crate) fn is_file(&self, name: &str, path: &Path, control: &Control) -> Result<bool> {
         if let Some(tokens) = self.manifest.tokens.as_ref().filter(|_| name == TOKENS) {
-            return survey::has_digest(path, tokens, control);
+            return output_survey::has_digest(path, tokens, control);
         }
         let listed = self.manifest.listed().find(|(it, ..)| *it == name);
         listed.map_or(Ok(false), |(_, bytes, hash)| own_files::is_whole(path, bytes, hash, control))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::config::{Output, Split};
 use crate::error::{Error, Result};
-use crate::sink::files::{is_shard_of, split_folders};
+use crate::sink::file_names::{is_shard_of, split_folders};
 use crate::sink::manifest::File;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::sink::files::{SHARDS, SHARDS_NEW};
+use crate::sink::file_names::{SHARDS, SHARDS_NEW};
 use crate::sink::folder::lock::WorkFiles;
 use crate::sink::manifest::File;
 use crate::sink::shards::finished_list_lines::line;

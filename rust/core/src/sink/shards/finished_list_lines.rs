@@ -1,6 +1,6 @@
 //! The lines of the list of finished shards, each with a hash of all lines before it.
 
-use crate::sink::files::number_of_shard;
+use crate::sink::file_names::number_of_shard;
 use crate::sink::manifest::File;
 
 /// The separator between a shard and the hash of its line.

@@ -1,7 +1,7 @@
 //! [`Series`]: the shards of one split or of one input, and their names.
 
 use crate::config::{Format, Split};
-use crate::sink::files::{is_shard_of, shard_name};
+use crate::sink::file_names::{is_shard_of, shard_name};
 use crate::sink::manifest::File;
 
 /// The shards of one split or of one input.

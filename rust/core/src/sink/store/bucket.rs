@@ -26,8 +26,8 @@ use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement, Siz
 use crate::config::identity::Identity;
 use crate::config::{Output, RemoteOutput};
 use crate::error::{Error, Result};
-use crate::sink::bucket::earlier::Earlier;
 use crate::sink::bucket::lease_guard::LeaseGuard;
+use crate::sink::bucket::replaced_outputs::ReplacedOutputs;
 use crate::sink::bucket::uploads::opened;
 use crate::sink::bucket::work::{
     RunNames, STATE, WorkNames, end_unfinished_uploads, remove_groups, started, work,
@@ -35,7 +35,7 @@ use crate::sink::bucket::work::{
 use crate::sink::bucket::{
     self, Bucket, TRIAL, finished, guard, owner, remove_finished, remove_work,
 };
-use crate::sink::files::{GROUPS, MANIFEST, REPORT, STARTED};
+use crate::sink::file_names::{GROUPS, MANIFEST, REPORT, STARTED};
 use crate::sink::folder::{Folder, tidy};
 use crate::sink::groups::group_files::{
     FETCHED_ENDING, GroupFiles, LOCK_ENDING, ListedInGroup, NEW_ENDING, remove_group,
@@ -353,7 +353,7 @@ impl LockedStore for LockedBucket<'_> {
 
     fn begin(self: Box<Self>, now: NaiveDateTime, control: &Control) -> Result<()> {
         let BucketStore { target, output, job, owner, .. } = self.store;
-        Earlier::find(target, output, job, control)?;
+        ReplacedOutputs::find(target, output, job, control)?;
         for lock in target.entries_in(&work(STATE))? {
             if lock.name.ends_with(LOCK_ENDING) {
                 // A process of another job may still work on it.
@@ -376,7 +376,7 @@ impl LockedStore for LockedBucket<'_> {
         let generation = RunNames::of(job);
         target.refuse_unconditional_copy(&generation.prove(TRIAL))?;
         end_unfinished_uploads(target);
-        let earlier = Earlier::find(target, output, job, control)?;
+        let earlier = ReplacedOutputs::find(target, output, job, control)?;
         // An output that is put together from groups is never resumed: the groups are kept instead.
         let cannot_resume = output.cannot_resume || job.is_grouped();
         let local = Output { cannot_resume, ..local(output, store.build_dir()) };

@@ -13,9 +13,9 @@ use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement, Siz
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::files::{STARTED, WORK};
+use crate::sink::file_names::{STARTED, WORK};
 use crate::sink::folder::lock::{Lock, SharedLock, is_locked, is_taken, refuse_no_folder};
-use crate::sink::folder::{Folder, prepare, survey, tidy};
+use crate::sink::folder::{Folder, output_survey, prepare, tidy};
 use crate::sink::groups::group_files;
 use crate::sink::groups::packed::PackedGroup;
 use crate::sink::manifest::{File, Manifest};
@@ -149,7 +149,7 @@ impl JobStore for DiskStore {
     }
 
     fn finished(&self) -> Result<Option<String>> {
-        survey::finished(&self.output.dir, &self.job)
+        output_survey::finished(&self.output.dir, &self.job)
     }
 
     fn tidy(&self, control: &Control) -> Result<()> {
@@ -215,8 +215,11 @@ impl JobStore for DiskStore {
 
     fn holds(&self, it: &PackedGroup, hashed: bool, control: &Control) -> Result<bool> {
         let (dir, job) = (&it.dir, &it.manifest.job);
-        let found =
-            if hashed { survey::unchanged(dir, job, control) } else { survey::whole(dir, job) };
+        let found = if hashed {
+            output_survey::unchanged(dir, job, control)
+        } else {
+            output_survey::whole(dir, job)
+        };
         Ok(found?.is_some())
     }
 

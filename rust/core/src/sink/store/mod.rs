@@ -16,7 +16,7 @@ use self::disk::{DiskRecords, DiskStore};
 use self::job_states::JobState;
 use self::job_store::{JobStore, OpenOutput, Opened};
 use super::bucket::finished_job_in;
-use super::folder::survey::finished_job;
+use super::folder::output_survey::finished_job;
 use super::groups::group_states::Underway;
 use crate::config::identity::Identity;
 use crate::config::{Output, RemoteOutput};

@@ -6,7 +6,7 @@ use fastpack_tokenize::loading::regular;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::util::disk::bounds::Bounds;
+use crate::util::disk::inside_folder::Bounds;
 
 /// The file that lists the files of a dataset.
 pub(crate) const STATE: &str = "state.json";

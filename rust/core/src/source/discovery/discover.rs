@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::source::formats::format::{Container, by_name};
 use crate::storage::{Location, Session, is_url};
 use crate::util::control::Control;
+use crate::util::disk::regular::refuse_devices;
 
 /// Finds the files of `inputs`.
 ///
@@ -116,18 +117,6 @@ fn refuse_alike(path: &Path, shown: &mut HashMap<String, PathBuf>) -> Result<()>
     }
     let reason = format!(
         "`{}` is how two files are shown whose names are no UTF-8; rename one of them",
-        path.display()
-    );
-    Err(Error::option("files", reason))
-}
-
-/// Refuses pipes and devices: opening one can wait for ever, and their size is unknown.
-fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    let reason = format!(
-        "`{}` is no regular file; write what it gives to a file, and name that",
         path.display()
     );
     Err(Error::option("files", reason))

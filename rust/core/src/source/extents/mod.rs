@@ -6,5 +6,5 @@ pub(super) mod line_extent;
 pub(super) mod line_file;
 pub(crate) mod parts;
 pub(super) mod places;
-pub(crate) mod weigh;
+pub(crate) mod token_weights;
 pub(super) mod zstd_frames;

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::tasks::Pending;
 use crate::util::control::Control;
-use crate::util::disk::expected::ExpectedHash;
+use crate::util::disk::expected_hash::ExpectedHash;
 use crate::util::disk::removal::{Evidence, Medium, Proof, prove, remove};
 use crate::util::ordered::ordered;
 use crate::util::start_thread::FILE_THREADS;

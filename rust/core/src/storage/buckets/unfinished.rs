@@ -113,9 +113,9 @@ mod tests {
     use crate::util::disk::removal::{Claim, Medium};
 
     /// Evidence for all names that end so.
-    struct Ending(&'static str);
+    struct NameEnding(&'static str);
 
-    impl Evidence<Target> for Ending {
+    impl Evidence<Target> for NameEnding {
         fn claim(&self, name: &String) -> Claim<<Target as Medium>::Stamp> {
             if name.ends_with(self.0) { Claim::Name } else { Claim::None }
         }
@@ -146,7 +146,7 @@ mod tests {
                 // Others end them once they are listed.
                 it.removed_once_listed = removed.to_vec();
             });
-            target.end_unfinished("uploads", &Ending(" own"));
+            target.end_unfinished("uploads", &NameEnding(" own"));
             let left: Vec<usize> = server.with(|it| it.uploads.keys().copied().collect());
             assert_eq!(left, [5, 7, 8], "without {removed:?}");
         }

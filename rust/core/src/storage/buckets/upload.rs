@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::tasks::Pending;
 use crate::util::control::Control;
-use crate::util::disk::expected::ExpectedHash;
+use crate::util::disk::expected_hash::ExpectedHash;
 use crate::util::disk::removal::Proof;
 
 /// Bytes of a part of an upload, unless the file would have too many.

@@ -4,11 +4,12 @@
 //! number of the lane. They do not depend on the time, on other lanes, or on the progress of threads.
 
 pub(super) mod block_queues;
+pub(super) mod caller_rounds;
+pub(super) mod dealt_extents;
 pub(super) mod packed_block;
 mod pictures;
 pub(super) mod record_order;
 mod resuming;
-pub(super) mod rounds;
 pub(super) mod source_mix;
 mod stored_block;
 pub(super) mod walk;
@@ -16,9 +17,9 @@ pub(super) mod walk;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use self::caller_rounds::{Round, floor_of};
 use self::packed_block::PackedBlock;
 use self::record_order::BlockAddress;
-use self::rounds::{Round, floor_of};
 use self::source_mix::PoolChoice;
 use super::options::OnExhausted;
 use super::state::encode;

@@ -4,16 +4,16 @@
 //! into portions of neighbouring files. The extents of a portion are dealt to the lanes by their bytes, so
 //! only the portions that are being read have to be computed.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::error::Result;
 use crate::source::extents::extent::{Extent, Numbering, extents};
 use crate::source::extents::parts::parts;
-use crate::source::extents::weigh::weigh;
+use crate::source::extents::token_weights::weigh;
 use crate::source::{Block, Container, FilePart, FoundFiles, Index, Raw, SourceFile};
+use crate::stream::lane::dealt_extents::{Dealt, PortionKey};
 use crate::stream::record_selection::{ChosenRecords, RecordSelection};
 use crate::util::control::Control;
 use crate::util::message::{ShownPath, counted};
@@ -60,29 +60,6 @@ impl BlockAddress {
         Self { epoch: self.epoch.saturating_add(1), ..*self }
     }
 }
-
-/// The extents of a portion, by lane.
-#[derive(Debug)]
-pub(crate) struct Dealt {
-    lanes: Vec<Vec<Extent>>,
-    /// The hash of the extents of each lane, once it is asked for.
-    hashes: Vec<OnceLock<u32>>,
-}
-
-impl Dealt {
-    /// A hash of the extents of a lane, in its order.
-    pub(crate) fn hash_of_lane(&self, lane: usize) -> u32 {
-        *self.hashes[lane].get_or_init(|| Extent::short_hash_of(&self.lanes[lane]))
-    }
-
-    /// The extents of a lane, in its order.
-    pub(crate) fn of_lane(&self, lane: usize) -> &[Extent] {
-        &self.lanes[lane]
-    }
-}
-
-/// A portion, by epoch, pass and number.
-type PortionKey = (u64, u64, u64);
 
 /// The order of the records of sources that are read as one.
 #[derive(Debug)]
@@ -316,11 +293,9 @@ impl<'a> RecordOrder<'a> {
         Ok(all)
     }
 
-    /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the least. Without
-    /// `shuffle`, in the order of the input.
+    /// Deals the extents of some files to the lanes.
     fn deal(&self, files: &[usize], at: &BlockAddress, control: &Control) -> Result<Dealt> {
         let all = self.extents(files, control)?;
-        let mut order: Vec<usize> = (0..all.len()).collect();
         if let Some(extent) = all.iter().max_by_key(|extent| extent.decoded) {
             let mut largest = self.largest.lock().unwrap_or_else(PoisonError::into_inner);
             *largest = (*largest).max((extent.decoded, extent.file));
@@ -328,47 +303,8 @@ impl<'a> RecordOrder<'a> {
         let slow = all.iter().filter(|extent| extent.decoded_to_enter(self.found) > LARGEST);
         let slow = slow.map(|extent| extent.file);
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).extend(slow);
-        if self.shuffle {
-            let place = |extent: &Extent| {
-                [
-                    self.seed,
-                    EXTENTS,
-                    at.epoch,
-                    at.pass,
-                    extent.file as u64,
-                    u64::from(extent.number),
-                ]
-            };
-            // Extents of similar size are dealt at random, so that a lane gets other extents in another
-            // epoch.
-            order.sort_by_cached_key(|&at| {
-                (Reverse(size_class(all[at].weight)), number_of(&place(&all[at])))
-            });
-        }
-        let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> =
-            (0..self.lanes).map(|lane| Reverse((0, lane))).collect();
-        let mut counts = vec![0; self.lanes];
-        let mut owners = vec![0; all.len()];
-        for &at in &order {
-            let Some(Reverse((weight, lane))) = emptiest.pop() else { break };
-            // An empty extent counts too, or the first lane would get all of them.
-            emptiest.push(Reverse((weight + all[at].weight.max(1), lane)));
-            owners[at] = lane;
-            counts[lane] += 1;
-        }
-        // Lists that grow take twice the memory of their extents, and small files have one extent each.
-        let mut lanes: Vec<Vec<Extent>> = counts.into_iter().map(Vec::with_capacity).collect();
-        for at in order {
-            lanes[owners[at]].push(all[at].clone());
-        }
-        if self.shuffle {
-            for (lane, list) in (0..).zip(&mut lanes) {
-                let seed = number_of(&[self.seed, LANE, at.epoch, at.pass, at.portion, lane]);
-                shuffle(list, seed, control)?;
-            }
-        }
-        let hashes = lanes.iter().map(|_| OnceLock::new()).collect();
-        Ok(Dealt { lanes, hashes })
+        let seed = self.shuffle.then_some(self.seed);
+        Dealt::deal(&all, self.lanes, seed, (at.epoch, at.pass, at.portion), control)
     }
 
     /// True if records are taken by their numbers.
@@ -408,41 +344,7 @@ impl<'a> RecordOrder<'a> {
     }
 }
 
-/// The purpose of a random number. Numbers for different purposes are independent.
+/// The purposes of random numbers here; those of [`dealt_extents`](super::dealt_extents) are others. Numbers for different purposes
+/// are independent.
 const FILES: u64 = 1;
-const EXTENTS: u64 = 2;
-const LANE: u64 = 3;
 const RECORDS: u64 = 4;
-
-/// The size class of a number of bytes. Sizes of one class differ by less than a quarter.
-fn size_class(bytes: u64) -> u64 {
-    let bytes = bytes.max(1);
-    let magnitude = u64::from(bytes.ilog2());
-    4 * magnitude + (((bytes << 2) >> magnitude) & 3)
-}
-
-fn shuffle<T>(items: &mut Vec<T>, seed: u64, control: &Control) -> Result<()> {
-    let count = u32::try_from(items.len()).expect("a portion of fewer extents than 2^32");
-    let mut order: Vec<u32> = (0..count).collect();
-    Random::new(seed).shuffle(&mut order, control)?;
-    let mut taken: Vec<Option<T>> = items.drain(..).map(Some).collect();
-    items.extend(order.into_iter().filter_map(|at| taken[at as usize].take()));
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_of_a_class_differ_by_less_than_a_quarter() {
-        let mut by_class: HashMap<u64, Vec<u64>> = HashMap::new();
-        for bytes in (1..100).chain(1_000..1_300).chain(250_000..250_100) {
-            by_class.entry(size_class(bytes)).or_default().push(bytes);
-        }
-        for sizes in by_class.values().filter(|sizes| sizes[0] >= 4) {
-            let (least, most) = (sizes[0], sizes[sizes.len() - 1]);
-            assert!(4 * (most - least) < least.max(4), "{least} to {most}");
-        }
-    }
-}

@@ -7,8 +7,8 @@ use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::pipeline::ClosedRow;
+use crate::stream::lane::caller_rounds::{LAST, Round, round_of};
 use crate::stream::lane::record_order::BlockAddress;
-use crate::stream::lane::rounds::{LAST, Round, round_of};
 use crate::stream::lane::walk::{OpenBlock, hash_of_blocks};
 use crate::stream::state::lane_state::{
     DocumentPlace, KnownPictures, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::record_order::{BlockAddress, Dealt, RecordOrder};
-use super::rounds::{Rounds, round_of};
+use super::caller_rounds::{Rounds, round_of};
+use super::dealt_extents::Dealt;
+use super::record_order::{BlockAddress, RecordOrder};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{ChosenBlocks, FileHeads};
 use crate::record::Shape;

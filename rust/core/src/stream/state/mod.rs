@@ -1,12 +1,12 @@
 //! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
 
-pub(super) mod files;
+pub(super) mod file_list;
+pub(super) mod file_numbers;
 pub(super) mod lane_state;
 mod refusals;
 pub(super) mod report_parts;
 pub(super) mod row_state;
 pub(super) mod run_identity;
-pub(super) mod state_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::pipeline::PackedCounts;
 use crate::report::ledger::{Count, Notes, PictureCount};
-use crate::util::state_dict;
+use crate::util::sealed_state_dict;
 use crate::util::wording::Message;
 
 /// The metadata key of the state after a table of a stream, as JSON.
@@ -252,7 +252,7 @@ impl State {
             lane: &self.states,
             saved: &self.saved,
         };
-        state_dict::seal(KIND, &written)
+        sealed_state_dict::seal(KIND, &written)
     }
 
     /// Reads a state.
@@ -277,7 +277,7 @@ impl State {
             saved: BTreeMap<String, Saved>,
         }
         let none = |why: String| refused(format!("is none of a stream: {why}"));
-        let fields = Value::Object(state_dict::open(KIND, text, "state")?);
+        let fields = Value::Object(sealed_state_dict::open(KIND, text, "state")?);
         let version = fields.get("version").and_then(Value::as_u64).unwrap_or_default();
         if version != VERSION {
             return Err(refused(format!(

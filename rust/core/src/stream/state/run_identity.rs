@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::files::{FileList, short};
+use super::file_list::{FileList, short};
 use crate::config::Options;
 use crate::config::identity::{Identity, JobInputs, ReadAs};
 use crate::error::Result;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use fastpack_template::json::{Json, Map};
 use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, TraceInput};
 
-use crate::record::{Conversation, FastReader, is_assistant};
+use crate::record::{Conversation, ReplayReader, is_assistant};
 use crate::template::chat::ChatTemplate;
 use crate::template::trained::learned::derive;
 use crate::template::trained::learned::derive::{MessageFacts, is_text};
@@ -25,7 +25,7 @@ impl MarkedTurns<'_> {
     /// texts. `None` if they cannot be found.
     pub(super) fn derived(
         self,
-        reader: &FastReader,
+        reader: &ReplayReader,
         program: &Program,
         text: &str,
         buffers: &mut ProgramBuffers<'_>,
@@ -71,7 +71,7 @@ impl MarkedTurns<'_> {
 
 /// The output of `program` for the conversation with marks; `None` if the program does not serve it.
 fn with_marks(
-    reader: &FastReader,
+    reader: &ReplayReader,
     marks: Marks,
     program: &Program,
     buffers: &mut ProgramBuffers<'_>,
@@ -102,7 +102,7 @@ fn with_marks(
 
 /// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `reader`.
 pub(super) fn trace_input<'r>(
-    reader: &FastReader,
+    reader: &ReplayReader,
     conversation: &'r Conversation,
     prepared: &'r [Cow<'_, Map>],
 ) -> Option<TraceInput<'r>> {

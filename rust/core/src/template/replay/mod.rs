@@ -6,5 +6,5 @@ pub(super) mod replayer;
 pub(super) mod trials;
 pub(super) mod turns;
 mod turns_alone;
-mod unprinted;
+mod unprinted_values;
 pub(super) mod wanted_spans;

@@ -6,7 +6,7 @@ use fastpack_template::{Program, ProgramBuffers, ReplayInput};
 
 use super::turns::{TurnPrograms, WholeTurns};
 use super::turns_alone::AlonePrograms;
-use super::unprinted::Unprinted;
+use super::unprinted_values::Unprinted;
 use crate::report::ledger::NoteSet;
 
 /// The programs that render one conversation.

@@ -1,6 +1,6 @@
 //! [`Replayer`]: the recorded programs of one template in one thread, by the structure of conversations.
 //!
-//! The interpreter renders the first conversation of an [outline](FastReader::outline) with a [trace](Trace), which
+//! The interpreter renders the first conversation of an [outline](ReplayReader::outline) with a [trace](Trace), which
 //! becomes a [program](Program). The program renders later conversations of the outline. The interpreter
 //! renders all conversations of an outline that a trace cannot follow, and those whose spans cannot be
 //! derived from a program.
@@ -15,10 +15,10 @@ use super::marked::{MarkedTurns, trace_input};
 use super::recorded::Programs;
 use super::turns::{TurnPrograms, WholeTurns};
 use super::turns_alone::AlonePrograms;
-use super::unprinted::numbered;
+use super::unprinted_values::numbered;
 use super::wanted_spans::WantedSpans;
 use crate::config::Turns;
-use crate::record::{Conversation, FastReader, is_assistant};
+use crate::record::{Conversation, ReplayReader, is_assistant};
 use crate::report::ledger::NoteSet;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out;
@@ -180,7 +180,7 @@ impl<'t> Replayer<'t> {
     /// called if no program serves the conversation yet.
     pub fn render(
         &mut self,
-        reader: &FastReader,
+        reader: &ReplayReader,
         read: impl FnOnce() -> Option<Conversation>,
         out: &mut Replayed,
     ) -> bool {
@@ -194,7 +194,7 @@ impl<'t> Replayer<'t> {
 
     /// True if trials have shown that programs give the interpreter's output for such conversations. The
     /// first call for each [`WantedSpans`] runs the trials.
-    pub fn is_tried(&self, reader: &FastReader) -> bool {
+    pub fn is_tried(&self, reader: &ReplayReader) -> bool {
         self.template.replays(self.wanted_of(reader), self.choice).is_ok()
     }
 
@@ -210,7 +210,7 @@ impl<'t> Replayer<'t> {
 
     /// Writes the outline of a conversation into `key`, with the forms of all messages where its turns are searched for,
     /// or else of those of the assistant, on which notes depend.
-    fn write_key(&mut self, reader: &FastReader) {
+    fn write_key(&mut self, reader: &ReplayReader) {
         self.key.clear();
         self.key.extend_from_slice(reader.outline());
         let has_tools = reader.value_places().any(|place| place.is_none());
@@ -231,7 +231,7 @@ impl<'t> Replayer<'t> {
     /// Writes the weights of messages, and the forms of those that are `of_form`.
     fn write_forms(
         &mut self,
-        reader: &FastReader,
+        reader: &ReplayReader,
         template: &ChatTemplate,
         of_form: impl Fn(usize) -> bool,
     ) {
@@ -250,7 +250,7 @@ impl<'t> Replayer<'t> {
     }
 
     /// The results that are wanted of this conversation, which may have weights or a prompt.
-    fn wanted_of(&self, reader: &FastReader) -> WantedSpans {
+    fn wanted_of(&self, reader: &ReplayReader) -> WantedSpans {
         self.wanted.of(reader.weights().is_some(), reader.prompt().is_some())
     }
 
@@ -258,7 +258,7 @@ impl<'t> Replayer<'t> {
     /// `Some(false)` if the interpreter has to render it.
     pub(in crate::template) fn replay(
         &mut self,
-        reader: &FastReader,
+        reader: &ReplayReader,
         out: &mut Replayed,
     ) -> Option<bool> {
         out.clear();
@@ -364,7 +364,7 @@ impl<'t> Replayer<'t> {
     /// the conversation can be replayed now.
     pub(in crate::template) fn learn(
         &mut self,
-        reader: &FastReader,
+        reader: &ReplayReader,
         read: impl FnOnce() -> Option<Conversation>,
         spoil: impl FnOnce(&mut Programs),
     ) -> bool {
@@ -413,7 +413,7 @@ impl<'t> Replayer<'t> {
     /// render fails.
     fn trace(
         &self,
-        reader: &FastReader,
+        reader: &ReplayReader,
         conversation: &Conversation,
     ) -> Option<Result<Programs, &'static str>> {
         let template = self.template.serving(conversation);
@@ -510,7 +510,7 @@ impl<'t> Replayer<'t> {
 
     /// The texts and values of a conversation, and buffers for programs that are replayed for it.
     fn replaying<'r>(
-        reader: &'r FastReader,
+        reader: &'r ReplayReader,
         template: &'t ChatTemplate,
     ) -> (ReplayInput<'r>, ProgramBuffers<'t>) {
         let (source, texts, values) = (reader.decoded(), reader.ranges(), reader.values());
@@ -522,7 +522,7 @@ impl<'t> Replayer<'t> {
     /// Records the programs of turns that are found one by one, or returns the reason that they are interpreted.
     fn record_turns(
         &self,
-        reader: &FastReader,
+        reader: &ReplayReader,
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
         record: impl FnMut(usize, bool) -> Option<Result<Program, &'static str>>,

@@ -7,7 +7,7 @@ use super::recorded::Programs;
 use super::replayer::{Replayed, Replayer};
 use super::wanted_spans::WantedSpans;
 use crate::config::Turns;
-use crate::record::{Conversation, FastReader, Shape, parse_conversation};
+use crate::record::{Conversation, ReplayReader, Shape, parse_conversation};
 use crate::template::chat::ChatTemplate;
 
 /// The roles of the trial conversations.
@@ -82,7 +82,7 @@ fn try_out(
     let mut refused = "it refuses every conversation";
     let mut served = false;
     let mut replayer = Replayer::new(template, wanted, choice, wanted != WantedSpans::Text);
-    let mut reader = FastReader::default();
+    let mut reader = ReplayReader::default();
     let shape = Shape::conversations();
     let mut out = Replayed::default();
     for line in conversations() {

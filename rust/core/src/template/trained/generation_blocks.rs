@@ -9,7 +9,7 @@ use super::documents::{TurnText, TurnTexts, WholeText};
 use super::proof::form_sample::TrainedPlace;
 use super::proof::trust::MarksFound;
 use super::rule::without_calls;
-use super::search_words::WordReplacer;
+use super::stand_in_words::WordReplacer;
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;

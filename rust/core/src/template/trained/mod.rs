@@ -12,5 +12,5 @@ pub(super) mod part_finder;
 pub(super) mod partly_trained_turns;
 pub(crate) mod proof;
 pub(super) mod rule;
-mod search_words;
+mod stand_in_words;
 pub(super) mod turn_notes;

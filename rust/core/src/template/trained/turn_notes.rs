@@ -17,7 +17,7 @@ use super::proof::form_sample::{FormSample, TrainedPlace};
 use super::rule::stop_tokens::Stops;
 use super::rule::turn_documents::{each, merged};
 use super::rule::{self, FoundTexts, without_calls};
-use super::search_words::{SearchWords, WordKind, WordReplacer};
+use super::stand_in_words::{SearchWords, WordKind, WordReplacer};
 use crate::config::Turns;
 use crate::record::Conversation;
 use crate::report::ledger::{Note, NoteSet};

@@ -1,10 +1,10 @@
 //! Files of the local disk: which are opened, hashed, replaced and removed, and how.
 
-pub mod bounds;
-pub(crate) mod expected;
+pub(crate) mod expected_hash;
 pub(crate) mod file_hash;
 pub(crate) mod frames;
 pub mod hex_hash;
+pub mod inside_folder;
 pub(crate) mod local;
 pub(crate) mod read_ahead;
 pub(crate) mod regular;

@@ -17,6 +17,18 @@ pub(crate) enum Links {
     Refused,
 }
 
+/// Refuses pipes and devices: opening one can wait for ever, and their size is unknown.
+pub(crate) fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let reason = format!(
+        "`{}` is no regular file; write what it gives to a file, and name that",
+        path.display()
+    );
+    Err(Error::option("files", reason))
+}
+
 /// Opens the file at `path` for reading.
 pub(crate) fn open(path: &Path, links: Links) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path, links)

@@ -6,11 +6,11 @@ use super::{Trace, address_of};
 use crate::json::Json;
 use crate::language::methods::View;
 use crate::language::operators::{Binary, Comparison};
-use crate::limits::HeldMemory;
 use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::steps::{
     Comparand, Cut, Guard, KeyOrIndex, Operand, OutputPiece, ProgramStep,
 };
+use crate::render_limits::HeldMemory;
 use crate::values::operators::comparing::equal;
 use crate::values::value::{Dict, List, Value};
 

@@ -19,12 +19,12 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::json::{Json, Map};
-use crate::limits::{Allowance, HeldMemory, Meter};
 use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::program::Program;
 use crate::programs::steps::{
     Cut, Guard, KeyOrIndex, Operand, OutputPiece, ProgramStep, ValueKind,
 };
+use crate::render_limits::{Allowance, HeldMemory, Meter};
 use crate::values::printing::print::write_str;
 use crate::values::texts::text::Text;
 use crate::values::value::{Dict, List, Value};

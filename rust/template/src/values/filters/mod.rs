@@ -6,7 +6,7 @@ mod texts;
 
 use crate::failure::{Failure, Outcome};
 use crate::language::filters::Filter;
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::text::{capitalize, lower, upper};
 use crate::values::arguments::CallArguments;
 use crate::values::items::length;

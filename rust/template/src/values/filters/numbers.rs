@@ -1,7 +1,7 @@
 //! Filters of numbers.
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::values::arguments::CallArguments;
 use crate::values::operators::arithmetic;
 use crate::values::operators::arithmetic::negative;

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::language::filters::Filter;
 use crate::language::operators::Binary;
 use crate::language::predicates::Predicate;
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::text::lower;
 use crate::values::arguments::CallArguments;
 use crate::values::attributes::item;

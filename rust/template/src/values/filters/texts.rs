@@ -1,7 +1,7 @@
 //! Filters of texts.
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::text::{is_space, lower, upper};
 use crate::values::arguments::CallArguments;
 use crate::values::printing::formatting::percent;

@@ -4,7 +4,7 @@ use num_bigint::{BigInt, Sign};
 
 use crate::failure::{Failure, Outcome};
 use crate::language::operators::Binary;
-use crate::limits::{Meter, PIECE};
+use crate::render_limits::{Meter, PIECE};
 use crate::values::make::ItemsBuilder;
 use crate::values::printing::formatting::percent;
 use crate::values::printing::markup;

@@ -7,7 +7,7 @@ use num_bigint::ToBigInt;
 use crate::failure::{Failure, Outcome};
 use crate::language::methods::View;
 use crate::language::operators::Comparison;
-use crate::limits::{MAX_NESTING, Meter, PIECE};
+use crate::render_limits::{MAX_NESTING, Meter, PIECE};
 use crate::values::key::Key;
 use crate::values::operators::arithmetic::{big, float, is_number, type_error};
 use crate::values::texts::search;

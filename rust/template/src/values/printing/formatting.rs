@@ -3,7 +3,7 @@
 use std::str::Chars;
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::values::arguments::CallArguments;
 use crate::values::printing::print::{write_big, write_repr_of, write_str};
 use crate::values::value::Value;

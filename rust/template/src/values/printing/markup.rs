@@ -1,7 +1,7 @@
 //! Texts that are marked safe: Python's `Markup`, which escapes the texts that it is joined with.
 
 use crate::failure::Outcome;
-use crate::limits::{Meter, pieces};
+use crate::render_limits::{Meter, pieces};
 use crate::values::printing::print::to_text;
 use crate::values::value::Value;
 

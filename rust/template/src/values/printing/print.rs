@@ -1,7 +1,7 @@
 //! Converts values to text by Python's `str` and `repr`.
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::{MAX_NESTING, Meter};
+use crate::render_limits::{MAX_NESTING, Meter};
 use crate::text::{write_float, write_repr};
 use crate::values::key::Key;
 use crate::values::texts::text::Text;

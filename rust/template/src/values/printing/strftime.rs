@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use chrono::{Datelike, NaiveDateTime, Timelike};
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 
 /// Most bytes of output for a byte of a format: the two of `%F` give ten.
 const LONGEST: usize = 5;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::{MAX_NESTING, Meter, pieces};
+use crate::render_limits::{MAX_NESTING, Meter, pieces};
 use crate::text::write_float;
 use crate::values::arguments::CallArguments;
 use crate::values::key::Key;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::failure::{Failure, Outcome};
-use crate::limits::Meter;
+use crate::render_limits::Meter;
 use crate::text::is_space;
 use crate::values::make::ItemsBuilder;
 use crate::values::texts::search::{Matches, MatchesFromRight};

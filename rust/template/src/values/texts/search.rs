@@ -3,7 +3,7 @@
 use memchr::memmem::{self, Finder, FinderRev};
 
 use crate::failure::Outcome;
-use crate::limits::{Meter, PIECE};
+use crate::render_limits::{Meter, PIECE};
 
 /// True if `text` contains `part`.
 pub(crate) fn contains(text: &str, part: &str, meter: &Meter<'_>) -> Outcome<bool> {

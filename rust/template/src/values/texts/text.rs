@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::rc::Rc;
 
-use crate::limits::HeldMemory;
+use crate::render_limits::HeldMemory;
 
 /// A string, borrowed if it can be.
 #[derive(Clone)]

@@ -3,5 +3,5 @@
 pub(super) mod alphanumeric;
 pub(super) mod cuts;
 pub(super) mod edges;
-pub(super) mod settled;
+pub(super) mod independent_parts;
 pub(super) mod windows;

@@ -11,17 +11,15 @@ mod lists;
 mod protobuf;
 mod ranks;
 mod sentence_piece;
+mod vocabulary_file;
 
 use super::folder::Folder;
 use super::settings::Settings;
 use crate::error::Result;
-use crate::loading::load;
 pub(super) use converted::Converted;
 use converted::TEKKEN;
 use sentence_piece::Model;
-
-const TIKTOKEN: &str = "tiktoken.model";
-const PIECES: &str = "tokenizer.model";
+use vocabulary_file::{TIKTOKEN, shared_file};
 
 /// Reads the file that a folder without a `tokenizer.json` has instead; `None` if the class reads none that is
 /// here.
@@ -43,23 +41,4 @@ pub(super) fn read(
         return model.convert(folder, name, class, settings).map(Some);
     }
     ranks::tiktoken(folder, name, class, &bytes, settings).map(Some)
-}
-
-/// The file that transformers reads for every class, if the folder has one.
-fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
-    let names = folder.names_in("", "")?;
-    if names.iter().any(|name| name.contains(load::FILE)) {
-        return Ok(None);
-    }
-    let mut found = [TEKKEN, PIECES, TIKTOKEN]
-        .into_iter()
-        .filter(|known| names.iter().any(|name| name.contains(known)));
-    let first = found.next();
-    if let Some((first, other)) = first.zip(found.next()) {
-        let reason = format!(
-            "is here beside `{other}`, and transformers reads whichever the system lists first; remove one of them"
-        );
-        return Err(folder.malformed(first, reason));
-    }
-    Ok(first)
 }

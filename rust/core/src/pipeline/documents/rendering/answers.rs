@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::Map;
 
-use crate::document::ending::TextKind;
+use crate::document::bos_and_eos::TextKind;
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;
 use crate::template::{ChatTemplate, joined_messages};

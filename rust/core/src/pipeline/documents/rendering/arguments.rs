@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use fastpack_template::json::Map;
 
-use crate::record::{Conversation, FastReader};
+use crate::record::{Conversation, ReplayReader};
 use crate::report::ledger::Note;
 use crate::template::{CALLS, ChatTemplate, NoteOptions, with_objects};
 
 /// True if a conversation that the fast reader has read has calls.
-pub(crate) fn has_calls(reader: &FastReader) -> bool {
+pub(crate) fn has_calls(reader: &ReplayReader) -> bool {
     reader.value_places().flatten().any(|(_, key)| key == CALLS[0])
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use crate::pipeline::documents::rendering::control_tokens::{ControlMarks, ControlTokens};
+use crate::pipeline::documents::rendering::find_control_tokens::{ControlMarks, ControlTokens};
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{FastReader, is_assistant, texts_in};
+use crate::record::{ReplayReader, is_assistant, texts_in};
 use crate::report::ledger::{Note, NoteSet};
 
 /// The markers that a formatted prompt begins with, besides those of the chat template.
@@ -199,7 +199,7 @@ impl MarkersInTexts {
     }
 
     /// The facts of a conversation that the fast reader has read.
-    pub(crate) fn in_fast_read(&self, reader: &FastReader) -> NoteSet {
+    pub(crate) fn in_fast_read(&self, reader: &ReplayReader) -> NoteSet {
         let mut notes = NoteSet::default();
         let mut roles = reader.roles().enumerate();
         let mut current = roles.next();

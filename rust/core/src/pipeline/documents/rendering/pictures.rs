@@ -13,8 +13,8 @@ use reqwest::Url;
 
 use crate::config::ImageOptions;
 use crate::error::Error;
+use crate::pipeline::documents::filter_and_map::PictureFunction;
 use crate::pipeline::documents::rendering::failure::RecordFailure;
-use crate::pipeline::documents::transform::PictureFunction;
 use crate::pipeline::job::Job;
 use crate::record::{Conversation, Fault, Picture};
 use crate::report::ledger::Reason;

@@ -7,7 +7,7 @@ use fastpack_template::json::Map;
 
 use crate::config::inputs::fields;
 use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, SpecialInText, Turns};
-use crate::document::ending::TextKind;
+use crate::document::bos_and_eos::TextKind;
 use crate::document::ids::TrainedIds;
 use crate::document::{Several, Whole, class_names};
 use crate::error::{Error, Result};
@@ -16,17 +16,15 @@ use crate::pipeline::documents::rendering::answers::render_answers;
 use crate::pipeline::documents::rendering::arguments::{
     decode_answers, decode_arguments, has_calls,
 };
-use crate::pipeline::documents::rendering::control_tokens_as_text::{
-    pair_with_ordinary, with_ordinary,
-};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::markers_in_texts::MarkersInTexts;
 use crate::pipeline::documents::rendering::pictures::PictureTexts;
+use crate::pipeline::documents::rendering::special_in_text::{pair_with_ordinary, with_ordinary};
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
-    Answers, BESIDE_TEXTS, Conversation, FastReader, Fault, Labelled, MessageForms, Pair, Prompted,
-    Record, Shape, Tokens, as_messages, read,
+    Answers, BESIDE_TEXTS, Conversation, Fault, Labelled, MessageForms, Pair, Prompted, Record,
+    ReplayReader, Shape, Tokens, pair_as_messages, read,
 };
 use crate::report::ledger::{Note, NoteSet, Reason};
 use crate::source::Raw;
@@ -158,7 +156,7 @@ impl<'a> Renderer<'a> {
                 // The answers of a history are turns like that of the record.
                 keeps_prompt &= pair.history.is_empty() || !self.trained_part.takes_unprompted();
                 let trains_examples = keeps_prompt || self.trained_part.takes_all();
-                as_messages(&pair, &self.examples, trains_examples)?
+                pair_as_messages(&pair, &self.examples, trains_examples)?
             }
             other => return Ok(other),
         };
@@ -227,7 +225,7 @@ impl<'a> Renderer<'a> {
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
-                let mut request = as_messages(&pair, &self.examples, true)?;
+                let mut request = pair_as_messages(&pair, &self.examples, true)?;
                 request.messages.pop();
                 notes = self.controls_in(&request.messages);
                 let (text, joined) = prompt_of(&request)?;
@@ -316,12 +314,12 @@ impl<'a> Renderer<'a> {
     }
 
     /// True if a conversation that the fast reader has read has to be read as a whole, because its arguments may be decoded.
-    pub(crate) fn reads_whole(&self, reader: &FastReader) -> bool {
+    pub(crate) fn reads_whole(&self, reader: &ReplayReader) -> bool {
         self.decodes && has_calls(reader)
     }
 
     /// True if a conversation has control tokens in texts of users and tools that are refused, or encoded as other text.
-    pub(crate) fn changes_controls(&self, reader: &FastReader) -> bool {
+    pub(crate) fn changes_controls(&self, reader: &ReplayReader) -> bool {
         self.special != SpecialInText::Encode
             && self.markers.in_fast_read(reader).has(Note::ControlTokens)
     }
@@ -335,7 +333,7 @@ impl<'a> Renderer<'a> {
     pub(crate) fn replayed(
         &self,
         replayed: &mut Replayed,
-        reader: &FastReader,
+        reader: &ReplayReader,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let notes = replayed.notes;
         let rendered = self.trained_part.replayed(replayed, reader)?;

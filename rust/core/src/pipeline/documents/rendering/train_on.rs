@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::config::{Options, TrainOn, TrainOnEos, TurnParts, Turns};
 use crate::document::ids::TrainedIds;
 use crate::pipeline::documents::rendering::text_weights::{TextWeights, end_turns};
-use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
+use crate::record::{Conversation, Fault, ReplayReader, Tokens, is_assistant};
 use crate::report::ledger::{NoteSet, Reason};
 use crate::template::{
     ChatTemplate, LeftOut, NoteOptions, Printed, Rendered, Replayed, Span, Trained, Turn, TurnText,
@@ -334,7 +334,7 @@ impl<'o> TrainedPart<'o> {
     pub(crate) fn replayed(
         self,
         replayed: &mut Replayed,
-        reader: &FastReader,
+        reader: &ReplayReader,
     ) -> Result<Vec<Rendered>, Fault> {
         let Replayed { printed, turns, texts, cuts, left_out, .. } = std::mem::take(replayed);
         let speaks = || reader.roles().map(is_assistant);

@@ -5,8 +5,8 @@ use std::io::Write;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::size_numbers::{WORD, word};
 use super::tiff;
-use super::word::{WORD, word};
 use crate::config::PICTURE_COLUMNS;
 use crate::source::formats::picture_json::write_picture;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::columns::MdsColumns;
-use super::word::{WORD, word};
+use super::size_numbers::{WORD, word};
 use crate::error::{Error, Result};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::discovery::found::SourceFile;

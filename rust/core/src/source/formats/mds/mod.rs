@@ -13,8 +13,8 @@
 mod columns;
 mod extent;
 mod head;
+mod size_numbers;
 mod tiff;
-mod word;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! A value is the width, the height and the length of the name of Pillow's mode, four bytes each; the name; and the pixels, row by
 //! row, as `Image.tobytes` gives them. TIFF holds the same bytes behind a header, so that no pixel is touched.
 
-use super::word::{WORD, word};
+use super::size_numbers::{WORD, word};
 
 /// The place of the entries of the header.
 const DIRECTORY: u32 = 8;

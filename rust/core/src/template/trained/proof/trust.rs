@@ -12,7 +12,7 @@ use crate::template::chat::ChatTemplate;
 use crate::template::trained::learned::derive;
 use crate::template::trained::rule;
 use crate::template::trained::rule::turn_documents::TurnDocument;
-use crate::template::trained::search_words::WordReplacer;
+use crate::template::trained::stand_in_words::WordReplacer;
 
 /// Most forms that are kept. The turns of conversations of others are searched for by the definition.
 const MOST_FORMS: usize = 1 << 14;

@@ -9,7 +9,7 @@ use blake3::Hash;
 
 use super::{File, Folder, MANIFEST, Manifest, TokensFile};
 use crate::error::{Error, Result};
-use crate::sink::folder::{own_files, survey};
+use crate::sink::folder::{output_survey, own_files};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes, hasher_of_part};
 use crate::util::disk::regular::{self, Links};
@@ -44,7 +44,7 @@ impl Folder {
         let threads = self.threads.number().max(READERS);
         ordered(threads, || Ok(parts.next()), || check, Ok)?;
         match tokens {
-            Some(tokens) if !survey::has_digest(&self.blocks(), tokens, control)? => {
+            Some(tokens) if !output_survey::has_digest(&self.blocks(), tokens, control)? => {
                 Err(changed(self.blocks()))
             }
             _ => Ok(()),

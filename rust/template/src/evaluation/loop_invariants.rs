@@ -1,4 +1,4 @@
-//! [`OuterReads`]: the expressions of a loop or macro that depend on nothing but what is around it.
+//! [`LoopInvariants`]: the expressions of a loop or macro that depend on nothing but what is around it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::language::visit::children;
 
 /// The outer expressions of a loop or macro.
 #[derive(Debug, Default)]
-pub(super) struct OuterReads<'m> {
+pub(super) struct LoopInvariants<'m> {
     /// The expressions that name nothing but variables from outside of the loop, and attributes of `loop`.
     pub(super) expressions: Vec<OuterExpression<'m>>,
     /// The number of each of them.
@@ -46,14 +46,14 @@ impl OuterExpression<'_> {
 /// of variables, are left out.
 pub(super) fn reads_of(
     template: &Template,
-) -> (HashMap<usize, OuterReads<'_>, RandomState>, OuterReads<'_>) {
+) -> (HashMap<usize, LoopInvariants<'_>, RandomState>, LoopInvariants<'_>) {
     let mut macros = Vec::new();
     let mut loops = Vec::new();
     find(&template.scope.body, &mut loops, &mut macros);
     let of_loops = loops.into_iter().map(|it| {
-        let mut reads = OuterReads {
+        let mut reads = LoopInvariants {
             looping: it.looping.as_ref().map(|name| name.slot),
-            ..OuterReads::default()
+            ..LoopInvariants::default()
         };
         reads.assigned_in_loop(it);
         reads.of_body(&it.scope.body);
@@ -62,7 +62,7 @@ pub(super) fn reads_of(
         }
         (std::ptr::from_ref(it).addr(), reads)
     });
-    let mut of_macros = OuterReads::default();
+    let mut of_macros = LoopInvariants::default();
     for definition in &macros {
         of_macros.of_macro(definition);
     }
@@ -94,7 +94,7 @@ fn find<'m>(body: &'m [Statement], loops: &mut Vec<&'m For>, macros: &mut Vec<&'
     }
 }
 
-impl<'m> OuterReads<'m> {
+impl<'m> LoopInvariants<'m> {
     /// True if a variable is from outside of the loop.
     pub(super) fn is_outer(&self, slot: Slot) -> bool {
         !slot.local && !self.inner.contains(&slot.index)

@@ -1,4 +1,4 @@
-//! [`Rolling`]: rows that are closed and handed over while documents still arrive.
+//! [`EarlyRows`]: rows that are closed and handed over while documents still arrive.
 
 use std::iter;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::assemble::BatchRanges;
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece};
 use crate::pipeline::documents::tokenized_blocks::Outcome;
-use crate::pipeline::rows::cutter::Cutter;
+use crate::pipeline::rows::document_cutter::Cutter;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::row_packer::RowPacker;
 use crate::report::timing::{Clock, Stage};
@@ -26,7 +26,7 @@ const BATCHES: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Rows that are being packed, from documents that are freed as soon as no row needs them.
-pub(crate) struct Rolling<'a> {
+pub(crate) struct EarlyRows<'a> {
     packing: Packing<'a>,
     /// Open rows, and closed ones that wait for a full batch.
     rows: RowPacker,
@@ -42,7 +42,7 @@ pub(crate) struct Rolling<'a> {
     control: &'a Control,
 }
 
-impl<'a> Rolling<'a> {
+impl<'a> EarlyRows<'a> {
     /// Rows of the documents given to `packing`, closed as `open` decides. The first `done` of them are not
     /// handed over.
     pub(crate) fn new(

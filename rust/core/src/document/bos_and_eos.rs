@@ -1,4 +1,4 @@
-//! [`Ending`]: the tokens that begin and end documents, once each, from the record, the template or the tokenizer.
+//! [`BosAndEos`]: the tokens that begin and end documents, once each, from the record, the template or the tokenizer.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum TextKind {
 
 /// The tokens at the beginning and end of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct BosAndEos {
     /// The rule of the token that ends a text.
     pub eos: Eos,
     /// The rule of the token that begins a text.
@@ -36,7 +36,7 @@ pub struct Ending {
     pub frames_conversations: bool,
 }
 
-impl Ending {
+impl BosAndEos {
     /// The token to put in front of ids that do not begin with it.
     pub(super) fn bos_due(&self, first: Option<u32>) -> Option<u32> {
         self.bos_id.filter(|id| self.bos == Bos::Always && first != Some(*id))

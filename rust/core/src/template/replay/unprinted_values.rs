@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_template::ReplayInput;
 use fastpack_template::json::Json;
 
-use crate::record::FastReader;
+use crate::record::ReplayReader;
 use crate::template::conversation::left_out;
 use crate::template::conversation::left_out::LeftOut;
 
@@ -52,7 +52,7 @@ impl Unprinted {
 
 /// The number of the text or value under a key of a message, or of the tools, and the name of its field.
 pub(super) fn numbered(
-    reader: &FastReader,
+    reader: &ReplayReader,
     message: Option<usize>,
     key: &str,
     part: Option<usize>,

@@ -8,11 +8,11 @@ use fastpack_tokenize::Tokenizer;
 use serde::Serialize;
 
 use crate::config::{Eos, ShapeName, Source, TrainOn, Turns};
-use crate::document::ending::TextKind;
+use crate::document::bos_and_eos::TextKind;
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Document, Documents, INPUTS};
 use crate::error::Result;
-use crate::pipeline::documents::per_record::ending;
+use crate::pipeline::documents::per_record::bos_and_eos;
 use crate::pipeline::documents::rendering::renderer::{RenderedRecord, Renderer};
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::Job;
@@ -130,7 +130,7 @@ impl<'a> TurnRenderers<'a> {
     /// The counter of one thread.
     pub(crate) fn counter(&self) -> TurnCounter<'_, 'a> {
         let Self { job, control, .. } = self;
-        let maker = |tokenizer| DocumentMaker::new(tokenizer, ending(job)).stopped_by(control);
+        let maker = |tokenizer| DocumentMaker::new(tokenizer, bos_and_eos(job)).stopped_by(control);
         let tokens = job.tokenizer.as_ref().map_or(&[][..], Tokenizer::special_tokens);
         let ids = tokens.iter().filter(|token| !token.is_empty()).filter_map(|token| {
             let id = job.tokenizer.as_ref()?.token_to_id(token)?;

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use crate::config::{Options, Overlong, PackOptions, PictureSizes, RowColumn, Side};
+use crate::config::{Options, Overlong, PackOptions, PictureSizes, Side};
 use crate::document::{Document, INPUTS};
 use crate::error::Error;
 use crate::objective::{Limits, Objective, RowPart};
 use crate::pack::{OverlongCut, Piece, PieceSizes, Stretches, cut};
+use crate::pipeline::rows::weight_column::require_weight_column;
 use crate::report::ledger::Reason;
 use crate::util::message::counted;
 
@@ -40,7 +41,7 @@ impl Cutter<'_> {
         number: u32,
         pieces: &mut impl Extend<Piece>,
     ) -> crate::Result<DocumentFate> {
-        self.holds_weights(document)?;
+        require_weight_column(document, self.options)?;
         let length = document.column(INPUTS).len();
         let length = u32::try_from(length).expect("documents are made of fewer tokens");
         let dropped =
@@ -233,19 +234,6 @@ impl Cutter<'_> {
             )
         };
         Error::Record { origin: document.origin(), reason: Reason::TooLong, message }
-    }
-
-    /// Fails if a document has weights and the rows have no column for them.
-    fn holds_weights(self, document: Document<'_>) -> crate::Result<()> {
-        if self.options.rows.columns.contains(&RowColumn::LossWeights) {
-            return Ok(());
-        }
-        let Some(weight) = document.fractional_weight() else { return Ok(()) };
-        let (column, origin) = (RowColumn::LossWeights.name(), document.origin());
-        let reason = format!(
-            "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
-        );
-        Err(Error::option("columns", reason))
     }
 }
 

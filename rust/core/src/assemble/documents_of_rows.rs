@@ -1,4 +1,4 @@
-//! [`Gathered`]: the documents that rows are copied from, in memory or read back from the log.
+//! [`DocumentsOfRows`]: the documents that rows are copied from, in memory or read back from the log.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -12,7 +12,7 @@ use crate::util::control::Control;
 
 /// The documents of neighbouring rows of a plan.
 #[derive(Debug)]
-pub struct Gathered<'a> {
+pub struct DocumentsOfRows<'a> {
     store: &'a Store,
     plan: &'a Plan,
     /// The documents that were read back, and the index of their first piece in the plan.
@@ -52,7 +52,7 @@ impl<'a> Excerpt<'a> {
     }
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> DocumentsOfRows<'a> {
     /// Documents that are in memory.
     pub fn kept(store: &'a Store, plan: &'a Plan) -> Self {
         Self { store, plan, loaded: None, whole: false, row_stores: Vec::new() }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack.arguments.checks import reason_of, shown
 from fastpack.errors import OptionError
-from fastpack.tokenizer.pictures.frame import Frame, frame_of
+from fastpack.tokenizer.pictures.frame_around_tokens import Frame, frame_of
 from fastpack.tokenizer.pictures.loading import refusal
 from fastpack.tokenizer.pictures.processor_calls import Runs, attempt, noise
 

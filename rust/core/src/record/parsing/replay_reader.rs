@@ -1,10 +1,10 @@
-//! [`FastReader`]: the fast reader of conversations. It separates their texts from their structure.
+//! [`ReplayReader`]: the fast reader of conversations. It separates their texts from their structure.
 //!
 //! Most conversations are messages of texts. The texts are copied into one buffer, end to end. Lists, objects and
-//! numbers become [`FastReader::values`]. The structure becomes a few bytes, the [`FastReader::outline`]: conversations
-//! with the same outline differ only in their texts and values. Most lines of JSON and [rows](FastReader::row) of tables
-//! are [read](FastReader::read) this way without building values. All others, valid or not, are left to
-//! [`read`](fn@crate::record::read), and its result for a line, a row or a request with its answer is [taken](FastReader::take).
+//! numbers become [`ReplayReader::values`]. The structure becomes a few bytes, the [`ReplayReader::outline`]: conversations
+//! with the same outline differ only in their texts and values. Most lines of JSON and [rows](ReplayReader::row) of tables
+//! are [read](ReplayReader::read) this way without building values. All others, valid or not, are left to
+//! [`read`](fn@crate::record::read), and its result for a line, a row or a request with its answer is [taken](ReplayReader::take).
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -62,7 +62,7 @@ const IN_MESSAGE: usize = 3;
 
 /// The fast reader: reads one conversation after the other, reusing its buffers.
 #[derive(Debug, Default)]
-pub struct FastReader {
+pub struct ReplayReader {
     names: Names,
     outline: Vec<u8>,
     /// The name of each message's role.
@@ -99,7 +99,7 @@ impl Default for Names {
     }
 }
 
-impl FastReader {
+impl ReplayReader {
     /// Reads a conversation of this shape; `false` if [`read`](fn@crate::record::read) must read it.
     pub fn read(&mut self, line: &[u8], shape: &Shape) -> bool {
         self.clear();
@@ -122,7 +122,7 @@ impl FastReader {
     /// The structure of the conversation without texts and values: the number, keys and roles of the
     /// messages, the number of messages in the prompt, and its own arguments to the template.
     ///
-    /// Only outlines of the same `FastReader` can be compared.
+    /// Only outlines of the same `ReplayReader` can be compared.
     pub fn outline(&self) -> &[u8] {
         &self.outline
     }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use super::leftovers::Leftovers;
 use super::lock::{Lock, refuse_no_folder};
+use super::output_survey;
 use super::own_files;
-use super::survey;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::files::{MANIFEST, REPORT, SPLIT_HASHES, TOKENS};
+use crate::sink::file_names::{MANIFEST, REPORT, SPLIT_HASHES, TOKENS};
 use crate::sink::groups::group_files;
 use crate::sink::manifest::Manifest;
 use crate::util::control::Control;
@@ -33,7 +33,7 @@ const BEGIN: u64 = 256;
 /// True if the folder `dir`, used by `job` alone, has a manifest, but not all files of `job`.
 pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
     let has_manifest = dir.join(MANIFEST).symlink_metadata().is_ok();
-    Ok(has_manifest && survey::finished(dir, job)?.is_none())
+    Ok(has_manifest && output_survey::finished(dir, job)?.is_none())
 }
 
 /// True if the folder `dir`, used by `job` alone, is not whole and has a foreign file under the name of one of its files:
@@ -44,7 +44,8 @@ pub fn is_barred(dir: &Path, job: &Identity) -> Result<bool> {
         let path = dir.join(name);
         Stamp::at(&path).is_some() && prove(&entry, &path).is_none()
     };
-    Ok([MANIFEST, REPORT, TOKENS].iter().any(is_unknown) && survey::finished(dir, job)?.is_none())
+    Ok([MANIFEST, REPORT, TOKENS].iter().any(is_unknown)
+        && output_survey::finished(dir, job)?.is_none())
 }
 
 /// Removes the files of `job` in the folder `dir`, which only this job uses, unless all of them are
@@ -58,8 +59,8 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     }
     refuse_no_folder(dir)?;
     let (lock, _) = Lock::take(dir, None, true, control)?;
-    if survey::finished(dir, job)?.is_some()
-        && let Ok(kept) = survey::kept(dir)
+    if output_survey::finished(dir, job)?.is_some()
+        && let Ok(kept) = output_survey::kept(dir)
         && own_files::digest(&kept.tokens, control)?.is_some()
     {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! [`Earlier`]: the outputs that lay in a bucket before, whole or not. The new one replaces them.
+//! [`ReplacedOutputs`]: the outputs that lay in a bucket before, whole or not. The new one replaces them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,8 +6,8 @@ use super::work::{started, work};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::files::{MANIFEST, REPLACED, WORK};
-use crate::sink::folder::survey::is_in_the_way;
+use crate::sink::file_names::{MANIFEST, REPLACED, WORK};
+use crate::sink::folder::output_survey::is_in_the_way;
 use crate::sink::manifest::{Manifest, expected};
 use crate::sink::shards::arrangement::Arrangement;
 use crate::storage::{Target, Version};
@@ -22,14 +22,14 @@ const NAMED: usize = 5;
 
 /// The outputs that lay in a bucket before, whole or not: the new one replaces them.
 #[derive(Debug, Default)]
-pub(crate) struct Earlier {
+pub(crate) struct ReplacedOutputs {
     /// The manifest of the last whole output, which may be removed already.
     replaced: Option<Manifest>,
     /// The versions of their files that are as their manifests say, with their hashes, and of the manifests.
     own: HashMap<String, (Version, String)>,
 }
 
-impl Evidence<Target> for Earlier {
+impl Evidence<Target> for ReplacedOutputs {
     fn claim(&self, name: &String) -> Claim<Version> {
         match self.own.get(name) {
             Some((version, _)) => Claim::Version(version.clone()),
@@ -38,7 +38,7 @@ impl Evidence<Target> for Earlier {
     }
 }
 
-impl Earlier {
+impl ReplacedOutputs {
     /// The outputs that lie in a bucket. Refuses to write beside the output of another job, or over files of others.
     pub(crate) fn find(
         target: &Target,

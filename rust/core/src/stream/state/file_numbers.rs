@@ -1,4 +1,4 @@
-//! [`StateFiles`]: files by their numbers, in the places that a state carries: the folder may move.
+//! [`FileNumbers`]: files by their numbers, in the places that a state carries: the folder may move.
 
 use std::cell::{OnceCell, RefCell};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
 
 /// The files of a run by their numbers, which stand in place of their paths. Their text is in the order of the files.
-pub(crate) struct StateFiles<'a> {
+pub(crate) struct FileNumbers<'a> {
     found: &'a FoundFiles,
     /// The numbers of the files, sorted by path.
     sorted: OnceCell<Vec<usize>>,
@@ -19,7 +19,7 @@ pub(crate) struct StateFiles<'a> {
     last: RefCell<Option<(Arc<Path>, Arc<Path>)>>,
 }
 
-impl<'a> StateFiles<'a> {
+impl<'a> FileNumbers<'a> {
     pub(crate) fn new(found: &'a FoundFiles) -> Self {
         Self { found, sorted: OnceCell::new(), last: RefCell::new(None) }
     }
