@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fastpack_core::Control;
 use fastpack_core::config::{Inputs, Reading, Source};
 use fastpack_core::error::{Error, Result};
-use fastpack_core::source::{Blocks, FoundFiles, Raw, discover};
+use fastpack_core::source::{Blocks, FoundFiles, InputBlocks, Raw, discover};
 use tempfile::{TempDir, tempdir};
 
 fn folder(files: &[(&str, &str)]) -> TempDir {

@@ -319,7 +319,7 @@ EVIDENCE = {
     "sink/groups/group_files.rs": "the work folder of a job of groups",
     "sink/folder/lock.rs": "the lock of the work folder, and the job that has begun there",
     "sink/folder/own_files.rs": "the manifests of a folder",
-    "storage/cache/mod.rs": "the name in an entry of the cache",
+    "storage/cache/block_cache.rs": "the name in an entry of the cache",
     "storage/cache/lock_record.rs": "the lock of a whole file in the cache",
 }
 

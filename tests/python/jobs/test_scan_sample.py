@@ -10,6 +10,7 @@ import random
 import re
 import statistics
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -157,6 +158,42 @@ def test_what_takes_long_to_read_is_judged_by_its_beginning_and_the_page_says_so
     half = fastpack.scan(files=[{"path": path, "limit": 5_500}], tokenizer=tokenizer_dir, max_length=512)
     assert found.lengths["max"] <= half.lengths["max"]
     assert 500 < found.sample.records < 2_000
+
+
+def in_parts(path, records, folder):
+    """Writes records into a file that is entered at many places: row groups, batches, frames or records of a shard."""
+    table = pa.Table.from_pylist(records)
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=500)
+    elif path.suffix == ".arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=500)
+    else:
+        lines = folder / "data.jsonl"
+        lines.write_text("\n".join(map(json.dumps, records)))
+        (framed,) = fastpack.reindex(lines, folder / "framed", progress=False).files
+        return Path(framed.path)
+    return path
+
+
+# The shortest texts are first, and a quarter is read: the beginning would tell nothing of the long ones.
+@pytest.mark.alone
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl.zst"])
+def test_a_file_with_parts_is_entered_at_many_places(ending, tmp_path, tokenizer_dir):
+    chance = random.Random(2)
+    records = [{"text": chance.randbytes(20 + number // 25).hex()} for number in range(10_000)]
+    path = in_parts(tmp_path / f"data.{ending}", records, tmp_path)
+    megabytes = {"parquet": 200, "arrow": 800, "jsonl.zst": 400}[ending]
+    times = round(megabytes * 1_000_000 / path.stat().st_size)
+    whole = fastpack.scan(path, tokenizer_dir, max_length=512)
+    sources = [{"path": path, "repeat": times}]
+    found = fastpack.scan(files=sources, tokenizer=tokenizer_dir, max_length=512, sample=4_000)
+    assert "read up to" not in str(found)
+    assert 2_500 < found.sample.records < 6_000
+    assert found.read.documents == pytest.approx(10_000 * times, rel=0.1)
+    assert found.read.tokens == pytest.approx(whole.read.tokens * times, rel=0.1)
+    assert found.lengths["p50"] == pytest.approx(whole.lengths["p50"], rel=0.1)
+    assert found.lengths["p99"] == pytest.approx(whole.lengths["p99"], rel=0.1)
 
 
 def test_the_same_records_of_what_is_read_through_are_read_each_time(tmp_path, tokenizer_dir):

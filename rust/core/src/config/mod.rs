@@ -39,7 +39,9 @@ pub use output::Output;
 pub use output::appending::Appending;
 pub use output::file_format::{Coding, Compression, Format, RowLayout};
 pub use output::groups::StartingGroups;
-pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, PictureSizes, Side, Strategy};
+pub use packing::{
+    Alignment, OnRemainder, Order, Overlong, PackOptions, PadTo, PictureSizes, Side, Strategy,
+};
 pub use rows::RowOptions;
 pub use storage::{FileFacts, FileSystem, RemoteOutput, ResolvedFile, StorageOptions};
 pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOnEos, Turns};

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::cancel_checks::TICK;
 use super::pieces::{Piece, PieceColumns, PieceSizes, Pieces};
-use crate::config::PackOptions;
+use crate::config::{Alignment, PackOptions};
 use crate::error::Result;
 use crate::util::control::Control;
 
@@ -14,7 +14,7 @@ use crate::util::control::Control;
 pub struct Plan {
     max_length: NonZeroU32,
     /// The room that a piece takes is a multiple of this.
-    align: NonZeroU32,
+    align: Alignment,
     first_document: u64,
     offsets: Vec<u64>,
     members: Vec<u32>,
@@ -52,7 +52,7 @@ impl Plan {
     pub fn starting_at(max_length: NonZeroU32, first_document: u64) -> Self {
         Self {
             max_length,
-            align: NonZeroU32::MIN,
+            align: Alignment::default(),
             first_document,
             offsets: vec![0],
             members: Vec::new(),
@@ -67,8 +67,10 @@ impl Plan {
     /// An empty plan of the same documents, with the room of each piece rounded up to a multiple of `align` tokens.
     #[must_use]
     pub fn aligned_to(self, align: Option<NonZeroU32>) -> Self {
-        let align = align.unwrap_or(NonZeroU32::MIN);
-        Self { align, ..Self::starting_at(self.max_length, self.first_document) }
+        Self {
+            align: Alignment::to(align),
+            ..Self::starting_at(self.max_length, self.first_document)
+        }
     }
 
     /// The rows from `row` on, as a plan. Its document 0 is the document `first_document` of the store.
@@ -153,8 +155,8 @@ impl Plan {
         assert!(!row.is_empty(), "a row holds at least one piece");
         let lengths = &self.lengths[row.clone()];
         let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
-        let room = match (self.align, &self.sizes) {
-            (NonZeroU32::MIN, None) => tokens,
+        let room = match &self.sizes {
+            None if self.align == Alignment::default() => tokens,
             _ => row.map(|at| u64::from(self.room(self.tokens_at(at)))).sum(),
         };
         let most = u64::from(self.max_length.get());
@@ -212,12 +214,7 @@ impl Plan {
 
     /// The tokens that a piece of `length` tokens takes in its row.
     pub fn room(&self, length: u32) -> u32 {
-        // A division for each piece would take a tenth of the time of planning.
-        if self.align == NonZeroU32::MIN {
-            length
-        } else {
-            length.next_multiple_of(self.align.get())
-        }
+        self.align.room(length)
     }
 
     /// The room that the pieces in one row take, in tokens.

@@ -6,9 +6,9 @@ use super::cancel_checks::{TICK, collect};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
 use super::rows::RowMembers;
-use super::strategies::in_order;
-use super::strategies::in_order::Concatenated;
+use super::strategies::concat::Concatenated;
 use super::strategies::{best_fit, heap, mix};
+use super::strategies::{concat, in_order};
 use crate::config::{PackOptions, Strategy};
 use crate::error::Result;
 use crate::report::ledger::Reason;
@@ -92,7 +92,7 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
         pieces
     };
     let Concatenated { pieces, rows, tail } = if cuts {
-        in_order::pack_cut(&pieces, options, control)?
+        concat::pack_cut(&pieces, options, control)?
     } else {
         let rows = whole(&rooms(&pieces, options), options, control)?;
         Concatenated { pieces, rows, tail: Vec::new() }

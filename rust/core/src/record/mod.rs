@@ -40,6 +40,7 @@ pub(crate) use shapes::pictures::{
 };
 pub use shapes::text::read_text_fast;
 pub use shapes::tokens::{Tokens, TrainedRun};
-pub use tables::table::{MappedRows, RecordTable};
+pub use tables::mapped_rows::MappedRows;
+pub use tables::table::RecordTable;
 pub(crate) use texts::texts_in;
 pub use unread_fields::left_out;

@@ -5,12 +5,10 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-
-use super::block::{Block, Content, Reader, is_index_line};
+use super::block::{Block, Content, Reader};
 use super::callers::memory::{Memory, MemoryReader};
 use super::decompressed_input::InputBytes;
-use super::discovery::found::{FoundFiles, LineRange, SourceFile};
+use super::discovery::found::{FoundFiles, LineRange, SourceFile, blame};
 use super::extents::line_extent::is_indexed;
 use super::formats::cbor::CborReader;
 use super::formats::csv::CsvReader;
@@ -21,8 +19,8 @@ use super::formats::mds::MdsReader;
 use super::formats::rows::ColumnChoice;
 use super::formats::text::TextReader;
 use super::formats::{ipc, parquet};
-use super::sampling::sample::Sample;
-use super::sampling::sequential::Through;
+use super::index_lines::is_index_line;
+use super::input_blocks::{Chooser, InputBlocks};
 use super::sizes::{BYTE_ORDER_MARK, PEEKED};
 use crate::config::{Reading, Source};
 use crate::error::{Error, Result};
@@ -31,9 +29,6 @@ use crate::util::control::Control;
 /// The number of files whose first bytes are fetched while the one before them is read, if they lie in remote storage.
 const FILES_AHEAD: usize = 3;
 
-/// Chooses the columns to read of a table, from its `Reading` and its first rows; `None` for all.
-pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;
-
 /// All blocks of the sources: each as often as it is repeated, up to its limit each time.
 pub struct Blocks {
     sources: Vec<Source>,
@@ -41,8 +36,6 @@ pub struct Blocks {
     /// The records in memory, if they are the input.
     memory: &'static str,
     chooser: Option<Chooser>,
-    /// The sample that is read, if not all records are.
-    sample: Option<Sample>,
     /// Bytes of all files together, counted once for each reading.
     size: u64,
     /// The current file, and how often its source was read before.
@@ -73,8 +66,6 @@ struct Open {
     /// The bytes of the file in the blocks so far.
     counted: u64,
     ended: bool,
-    /// The sample of a file that is read from its beginning.
-    through: Option<Through>,
 }
 
 impl Blocks {
@@ -88,7 +79,7 @@ impl Blocks {
     pub fn of_memory(memory: Memory, reading: Reading) -> Self {
         let (path, size, format) = (Arc::clone(&memory.name), memory.size, memory.format);
         let reader = Box::new(MemoryReader::new(memory));
-        let open = Some(Open { path, size: None, reader, counted: 0, ended: false, through: None });
+        let open = Some(Open { path, size: None, reader, counted: 0, ended: false });
         Self { memory: format, size, open, ..Self::of(vec![Source::of(Vec::new(), reading)]) }
     }
 
@@ -100,7 +91,6 @@ impl Blocks {
             files,
             memory: "",
             chooser: None,
-            sample: None,
             size: 0,
             at: 0,
             times: 0,
@@ -109,42 +99,40 @@ impl Blocks {
         }
     }
 
-    /// The same blocks, with only the table columns that `chooser` selects.
-    #[must_use]
-    pub(crate) fn choosing(self, chooser: Chooser) -> Self {
-        Self { chooser: Some(chooser), ..self }
+    /// Opens the current file.
+    fn start(&self, source: usize, control: &Control) -> Result<Open> {
+        let file = &self.files[self.at];
+        let (path, size) = (Arc::clone(&file.path), Some(file.bytes_read()));
+        for next in self.files.iter().skip(self.at + 1).take(FILES_AHEAD) {
+            next.location.prefetch(next.format.container == Container::Parquet);
+        }
+        let reader = open(file, &self.sources[source].reading, self.chooser, control)?;
+        Ok(Open { path, size, reader, counted: 0, ended: false })
     }
 
-    /// The same blocks with the records that are in `sample`, if there is one. No source may have a limit.
-    #[must_use]
-    pub fn sampled(self, sample: Option<Sample>) -> Self {
-        Self { sample, ..self }
+    /// Goes to the next file of the source, to its first again, or to the next source.
+    fn next_file(&mut self) {
+        self.open = None;
+        let Some(SourceFile { source: number, .. }) = self.files.get(self.at) else { return };
+        let number = *number;
+        self.at += 1;
+        if self.files.get(self.at).is_some_and(|next| next.source == number) {
+            return;
+        }
+        self.times += 1;
+        let mut next = number;
+        if self.times < self.sources[number].repeat.get() {
+            self.at = self.files.partition_point(|file| file.source < number);
+        } else {
+            self.times = 0;
+            next += 1;
+        }
+        self.left = self.sources.get(next).and_then(|source| source.limit).map(NonZeroU64::get);
     }
+}
 
-    /// Bytes of all files together, counted once for each reading; 0 where the size is unknown.
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// The sources.
-    pub fn sources(&self) -> &[Source] {
-        &self.sources
-    }
-
-    /// True if the records are read from files, and not from memory.
-    pub fn are_of_files(&self) -> bool {
-        !self.files.is_empty()
-    }
-
-    /// The format of a file, as reports name it.
-    pub fn format(&self, file: usize) -> String {
-        self.files.get(file).map_or_else(|| self.memory.to_owned(), |file| file.format.to_string())
-    }
-
-    /// The next block; `None` after the last block of the last file.
-    ///
-    /// The unreadable rest of a file is one bad record, the last of the file.
-    pub fn next_block(&mut self, control: &Control) -> Result<Option<Block>> {
+impl InputBlocks for Blocks {
+    fn next_block(&mut self, control: &Control) -> Result<Option<Block>> {
         while self.open.is_some() || self.at < self.files.len() {
             let source = self.files.get(self.at).map_or(0, |file| file.source);
             if self.left == Some(0) {
@@ -170,11 +158,6 @@ impl Blocks {
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
                 }
-                if let Some(through) = &mut open.through
-                    && through.thin(&mut block)
-                {
-                    self.left = Some(0);
-                }
                 return Ok(Some(block));
             }
             if let Some(file) = self.files.get(self.at) {
@@ -185,58 +168,28 @@ impl Blocks {
         Ok(None)
     }
 
-    /// Opens the current file.
-    fn start(&self, source: usize, control: &Control) -> Result<Open> {
-        let file = &self.files[self.at];
-        let (path, size) = (Arc::clone(&file.path), Some(file.bytes_read()));
-        for next in self.files.iter().skip(self.at + 1).take(FILES_AHEAD) {
-            next.location.prefetch(next.format.container == Container::Parquet);
-        }
-        let (reader, through): (Box<dyn Reader>, _) = match &self.sample {
-            Some(sample) if Sample::spreads_over(file) => {
-                (Box::new(sample.open(file, self.at, self.times)?), None)
-            }
-            sample => {
-                let reader = open(file, &self.sources[source].reading, self.chooser, control)?;
-                let through = sample.as_ref().map(|it| it.through(file, self.at, self.times));
-                (reader, through)
-            }
-        };
-        Ok(Open { path, size, reader, counted: 0, ended: false, through })
+    fn choose_columns(&mut self, chooser: Chooser) {
+        self.chooser = Some(chooser);
     }
 
-    /// The error itself, or [`Error::Changed`] if its file changed while it was read.
-    pub fn blame(&self, error: Error) -> Error {
-        let Error::Record { origin, .. } = &error else { return error };
-        let file = self.files.iter().find(|file| file.path == origin.path);
-        file.and_then(|file| file.unchanged().err()).unwrap_or(error)
+    fn size(&self) -> u64 {
+        self.size
     }
 
-    /// Goes to the next file of the source, to its first again, or to the next source.
-    fn next_file(&mut self) {
-        let through = self.open.take().and_then(|open| open.through);
-        if let (Some(sample), Some(through)) = (&self.sample, through) {
-            sample.count(&through);
-        }
-        let Some(SourceFile { source: number, .. }) = self.files.get(self.at) else { return };
-        let number = *number;
-        self.at += 1;
-        if self.sample.is_some() {
-            // The limit of the remaining records holds for one reading of the source.
-            self.left = None;
-        }
-        if self.files.get(self.at).is_some_and(|next| next.source == number) {
-            return;
-        }
-        self.times += 1;
-        let mut next = number;
-        if self.times < self.sources[number].repeat.get() {
-            self.at = self.files.partition_point(|file| file.source < number);
-        } else {
-            self.times = 0;
-            next += 1;
-        }
-        self.left = self.sources.get(next).and_then(|source| source.limit).map(NonZeroU64::get);
+    fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    fn are_of_files(&self) -> bool {
+        !self.files.is_empty()
+    }
+
+    fn format(&self, file: usize) -> String {
+        self.files.get(file).map_or_else(|| self.memory.to_owned(), |file| file.format.to_string())
+    }
+
+    fn blame(&self, error: Error) -> Error {
+        blame(&self.files, error)
     }
 }
 

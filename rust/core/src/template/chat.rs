@@ -6,9 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::NaiveDateTime;
 use fastpack_template::json::{Json, Map};
-use fastpack_template::{
-    Allowance, Following, Input, IterationMemo, Refusal, RenderOutput, Template, is_unsupported,
-};
+use fastpack_template::{Allowance, Following, IterationMemo, Refusal, RenderOutput, Template};
 
 use super::context::TemplateContext;
 use super::conversation::left_out;
@@ -20,7 +18,7 @@ use super::trained::proof::forms::TurnForms;
 use super::trained::rule::reasoning_marks::ReasoningMarks;
 use super::transformers_processes::{RenderCommand, RenderProcesses};
 use crate::error::{Error, Result};
-use crate::record::{Conversation, Fault, write_json};
+use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;
 use crate::util::control::Control;
 use crate::util::wording::{message, set};
@@ -303,14 +301,6 @@ impl ChatTemplate {
         }
     }
 
-    pub(super) fn keyword<'r>(
-        &'r self,
-        conversation: &'r Conversation,
-        name: &str,
-    ) -> Option<&'r Json> {
-        conversation.template_kwargs.get(name).or_else(|| self.context.kwargs.get(name))
-    }
-
     /// Renders prepared messages with the tools and keyword arguments of the conversation. `transformers`
     /// renders a conversation that the interpreter does not support, if it may.
     pub(super) fn run(
@@ -358,35 +348,6 @@ impl ChatTemplate {
         Ok(output)
     }
 
-    /// The output of the interpreter; `None` if `transformers` has to render the conversation.
-    pub(super) fn inside(
-        &self,
-        output: Option<std::result::Result<RenderOutput, (usize, String)>>,
-    ) -> std::result::Result<Option<RenderOutput>, Fault> {
-        match output {
-            Some(Ok(output)) => Ok(Some(output)),
-            Some(Err((_, message))) if self.processes.is_some() && is_unsupported(&message) => {
-                Ok(None)
-            }
-            Some(Err((line, message))) => Err(self.fault(line, &message)),
-            None => Ok(None),
-        }
-    }
-
-    /// Renders with `transformers`.
-    pub(super) fn render_in_process(
-        &self,
-        prepared: &[Cow<'_, Map>],
-        conversation: &Conversation,
-        add_generation_prompt: Option<bool>,
-    ) -> std::result::Result<RenderOutput, Fault> {
-        let processes = self.processes.as_ref().expect("a template that is refused here has one");
-        let request = self.request(prepared, conversation, add_generation_prompt);
-        processes.render(&request).map_err(|message| {
-            Fault::new(Reason::Template, format!("chat template `{}`: {message}", self.name))
-        })
-    }
-
     /// Renders with the interpreter alone. `None` if the template is refused.
     pub(super) fn interpret<'r, 'm: 'r>(
         &'r self,
@@ -422,82 +383,7 @@ impl ChatTemplate {
         let objects = messages.iter().map(|message| &**message).chain(tools);
         Some(IterationMemo::new(program, objects))
     }
-
-    /// The value of an input of the template.
-    fn input<'r>(
-        &'r self,
-        prepared: &'r [Cow<'_, Map>],
-        conversation: &'r Conversation,
-        add_generation_prompt: Option<bool>,
-        name: &str,
-    ) -> Option<Input<'r>> {
-        match name {
-            "messages" => Some(Input::Objects(prepared)),
-            "tools" => Some(tools(conversation).map_or(Input::None, Input::Json)),
-            ADD_GENERATION_PROMPT if add_generation_prompt.is_some() => {
-                add_generation_prompt.map(Input::Bool)
-            }
-            _ => match (self.keyword(conversation, name), name) {
-                (Some(value), _) => Some(Input::Json(value)),
-                (None, DOCUMENTS) => Some(Input::None),
-                (None, ADD_GENERATION_PROMPT) => Some(Input::Bool(false)),
-                (None, _) => {
-                    let tokens = &self.context.special_tokens;
-                    let token = tokens.iter().find(|(known, _)| known == name);
-                    token.map(|(_, content)| Input::Text(content))
-                }
-            },
-        }
-    }
-
-    /// True if the template reads a variable. The source of a template that is not compiled is searched for its name.
-    pub fn reads_variable(&self, name: &str) -> bool {
-        match self.program.as_ref() {
-            Ok(program) => program.reads(name),
-            Err(_) => self.source.contains(name),
-        }
-    }
-
-    /// The request to a rendering process, as JSON.
-    fn request(
-        &self,
-        prepared: &[Cow<'_, Map>],
-        conversation: &Conversation,
-        add_generation_prompt: Option<bool>,
-    ) -> Vec<u8> {
-        let messages = prepared.iter().map(|message| Json::Map(Arc::new((**message).clone())));
-        let prompt = add_generation_prompt.map(Json::Bool);
-        let keyword = |name: &str| self.keyword(conversation, name).cloned();
-        let text = |text: &String| Json::String(text.as_str().into());
-        let tokens = self.context.special_tokens.iter();
-        let tokens = tokens.map(|(name, content)| (name.as_str().into(), text(content)));
-        let kwargs = [&self.context.kwargs, &conversation.template_kwargs].into_iter().flatten();
-        let mut variables: Map =
-            tokens.chain(kwargs.map(|(name, value)| (Arc::clone(name), value.clone()))).collect();
-        variables.shift_remove(ADD_GENERATION_PROMPT);
-        variables.shift_remove(DOCUMENTS);
-        let request: Map = [
-            ("messages", Json::List(Arc::new(messages.collect()))),
-            ("tools", tools(conversation).cloned().unwrap_or(Json::Null)),
-            (DOCUMENTS, keyword(DOCUMENTS).unwrap_or(Json::Null)),
-            (
-                ADD_GENERATION_PROMPT,
-                prompt.or_else(|| keyword(ADD_GENERATION_PROMPT)).unwrap_or(Json::Bool(false)),
-            ),
-            ("variables", Json::Map(Arc::new(variables))),
-        ]
-        .map(|(name, value)| (Arc::from(name), value))
-        .into_iter()
-        .collect();
-        let mut bytes = Vec::new();
-        write_json(&Json::Map(Arc::new(request)), &mut bytes);
-        bytes
-    }
 }
-
-/// Parameters of `apply_chat_template` that a template sees under the same names.
-const ADD_GENERATION_PROMPT: &str = "add_generation_prompt";
-const DOCUMENTS: &str = "documents";
 
 /// True if the source of a refused template has a `{% generation %}` tag, searched for as `transformers`
 /// does.

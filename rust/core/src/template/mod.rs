@@ -16,7 +16,9 @@ mod supported_messages;
 mod template_choice;
 mod trained;
 mod transformers_processes;
+mod transformers_render;
 mod trial_limits;
+mod variables;
 
 pub use chat::ChatTemplate;
 pub use context::TemplateContext;

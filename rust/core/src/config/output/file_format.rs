@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::columns::{BYTES_OF_VALUE, RowColumn};
 use crate::config::option_words;
+use crate::error::{Error, Result};
+use crate::util::wording::{message, set};
+
+/// The columns of a row of [`Format::MsgpackArrays`], before its length.
+const ARRAYS: [RowColumn; 3] = [RowColumn::InputIds, RowColumn::Labels, RowColumn::PositionIds];
 
 option_words! {
     /// The file format of the output.
@@ -21,6 +26,19 @@ option_words! {
 }
 
 impl Format {
+    /// Checks that the format can hold these columns: rows of arrays have no names.
+    pub(super) fn check_columns(self, columns: &[RowColumn]) -> Result<()> {
+        if self == Self::MsgpackArrays && *columns != ARRAYS {
+            let reason = message![
+                "must be input_ids, labels, position_ids for ",
+                set("format", "msgpack_arrays"),
+                ", which has no names",
+            ];
+            return Err(Error::option("columns", reason));
+        }
+        Ok(())
+    }
+
     /// All formats.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::WORDS.iter().map(|&(_, format)| format)

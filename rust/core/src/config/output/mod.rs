@@ -142,14 +142,7 @@ impl Output {
             let reason = "is none that this format has; arrow takes \"lz4\" and \"zstd\", parquet also \"snappy\"";
             return Err(Error::option("format.compression", reason));
         }
-        if format == Format::MsgpackArrays && *columns != ARRAYS {
-            let reason = message![
-                "must be input_ids, labels, position_ids for ",
-                set("format", "msgpack_arrays"),
-                ", which has no names",
-            ];
-            return Err(Error::option("columns", reason));
-        }
+        format.check_columns(columns)?;
         Ok(())
     }
 
@@ -210,6 +203,3 @@ impl Output {
         Ok(())
     }
 }
-
-/// The columns of a row of [`Format::MsgpackArrays`], before its length.
-const ARRAYS: [RowColumn; 3] = [RowColumn::InputIds, RowColumn::Labels, RowColumn::PositionIds];

@@ -3,6 +3,7 @@
 
 pub(super) mod best_fit;
 pub(super) mod bits;
+pub(super) mod concat;
 pub(super) mod first_fit;
 pub(super) mod heap;
 pub(super) mod in_order;

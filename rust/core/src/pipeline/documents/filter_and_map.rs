@@ -10,7 +10,7 @@ use fastpack_picture::Size;
 use super::custom_objective::DocumentFunction;
 use crate::config::Fields;
 use crate::error::{Error, Result};
-use crate::record::RecordTable;
+use crate::record::{MappedRows, RecordTable};
 use crate::report::ledger::Reason;
 use crate::source::{Block, RecordChange};
 
@@ -151,7 +151,7 @@ impl Transform {
         let rows = table.rows()?;
         let returned = map(filter_record_batch(&rows, chosen)?)?;
         of_as_many(returned.num_rows())?;
-        let mapped = table.mapped(&rows, &returned);
+        let mapped = MappedRows::of(table, &rows, &returned);
         let pictures = self.pictures.as_ref().map(|_| fields);
         let changes = kept.iter().enumerate().map(|(at, &row)| {
             let start = bytes.len();

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use fastpack_tokenize::LONGEST_COMPARED;
-
 use crate::document::bos_and_eos::{BosAndEos, TextKind};
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, ids};
 use crate::error::Origin;
+use crate::pipeline::documents::reference_check::{Verification, is_compared};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::renderer::RenderedRecord;
 use crate::pipeline::documents::worker::{ReadOptions, Worker};
@@ -37,7 +36,7 @@ pub(super) fn take_record<'a>(
             let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
             let encoded = maker.make_several(&several, raw.line, documents, ledger);
             let checked = match reference {
-                Some(reference) if encoded.is_ok() && several.longest() <= LONGEST_COMPARED => {
+                Some(reference) if encoded.is_ok() && is_compared(several.longest()) => {
                     Verification::of(maker.agree(&several.texts, reference))
                 }
                 _ => Verification::NotCompared,
@@ -64,7 +63,7 @@ pub(super) fn take_record<'a>(
         let encoded = maker.make(&rendered, kind, raw.line, documents, ledger);
         if let Some(reference) = &mut reference
             && encoded.is_ok()
-            && rendered.text.len() <= LONGEST_COMPARED
+            && is_compared(rendered.text.len())
             && !matches!(checked, Verification::Differs)
         {
             checked = Verification::of(maker.agrees(&rendered, kind, reference));
@@ -122,17 +121,3 @@ pub(super) fn bos_and_eos(job: &Job) -> BosAndEos {
 /// with it.
 pub(super) type WorkerParts<'w, 'a> =
     (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
-
-/// The result of comparing a document with the reference engine.
-pub(super) enum Verification {
-    NotCompared,
-    Agrees,
-    Differs,
-}
-
-impl Verification {
-    /// The result of a comparison.
-    pub(super) fn of(agrees: bool) -> Self {
-        if agrees { Self::Agrees } else { Self::Differs }
-    }
-}

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fastpack_tokenize::{Engine, Tokenizer};
+use fastpack_tokenize::Tokenizer;
 
 use crate::config::{Source, TokenOptions};
 use crate::document::store::{Log, LoggedBlock};
@@ -15,8 +15,9 @@ use crate::objective::document_columns;
 use crate::pipeline::documents::bad_records::refuse_or_count;
 use crate::pipeline::documents::custom_objective::{DocumentFunction, convert_documents};
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
-use crate::pipeline::documents::per_record::{Verification, bos_and_eos, take_record};
+use crate::pipeline::documents::per_record::{bos_and_eos, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
+use crate::pipeline::documents::reference_check::{ReferenceCheck, Verification, difference};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
 use crate::pipeline::documents::rendering::renderer::Renderer;
 use crate::pipeline::documents::rendering::turn_choices::{TurnChoices, TurnRenderers};
@@ -26,10 +27,9 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::Shape;
 use crate::report::ledger::{DroppedRecord, Ledger};
 use crate::report::timing::{Clock, Stage, Stages, Work};
-use crate::source::{Block, Blocks};
+use crate::source::{Block, InputBlocks};
 use crate::util::control::{Control, Phase};
 use crate::util::ordered::ordered;
-use crate::util::sample::places_before;
 
 /// Replaces the offset of a record by the number of its line.
 pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
@@ -158,7 +158,7 @@ impl<'a> Intake<'a> {
     /// otherwise. Returns the formats and shapes of the files.
     pub(crate) fn read(
         &self,
-        mut blocks: Blocks,
+        mut blocks: impl InputBlocks,
         log: Option<&Log>,
         mut consume: impl FnMut(Outcome) -> Result<()>,
     ) -> Result<FileKinds> {
@@ -169,15 +169,12 @@ impl<'a> Intake<'a> {
         if let Some(log) = log {
             log.begin_at(first_block);
         }
-        // Only a compiled engine can differ from the reference.
-        let compiled = self.job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
-        let reference = compiled.filter(|_| self.job.options.work.verify > 0);
-        let reference = reference.map(Tokenizer::with_reference_engine).transpose()?;
-        let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.work.verify));
+        let check = ReferenceCheck::of(self.job)?;
+        let reference = check.reference.as_ref();
         let mut seen = before;
         if self.job.transform.is_empty() {
             let TokenOptions { documents, images, .. } = &self.job.options.tokens;
-            blocks = blocks.choosing(chooser(*documents, images.is_some()));
+            blocks.choose_columns(chooser(*documents, images.is_some()));
         }
         let sources = blocks.sources().to_vec();
         let renderers = self.renderers(&sources)?;
@@ -197,9 +194,8 @@ impl<'a> Intake<'a> {
             let fields = &sources[block.source].reading.fields;
             let block = self.job.transform.apply(block, fields)?;
             clock.lap(Stage::Transform);
-            let before = places_before(seen, all, verified);
+            let verify = check.documents_of(block.size, (seen, all));
             seen += block.size;
-            let verify = places_before(seen, all, verified) - before;
             let source = &blocks.sources()[block.source];
             let format = || blocks.format(block.file);
             let shape = recogniser.shape(&block, source, blocks.are_of_files(), format);
@@ -208,8 +204,7 @@ impl<'a> Intake<'a> {
             Ok(Some(BlockTask { number, block, shape, read, verify, wanted: None }))
         };
         let worker = || {
-            let mut work =
-                self.worker(&sources, &renderers, (reference.as_ref(), log), are_of_files);
+            let mut work = self.worker(&sources, &renderers, (reference, log), are_of_files);
             let mut counter = compared.as_ref().map(TurnRenderers::counter);
             let sources = &sources;
             move |task: BlockTask| {
@@ -343,10 +338,7 @@ impl<'a> Intake<'a> {
                     Ok(Verification::NotCompared) => {}
                     Ok(Verification::Agrees) => verify -= 1,
                     Ok(Verification::Differs) => {
-                        outcome.end = Some(Error::Differs(format!(
-                            "{}:{number_of_line}",
-                            block.path.display()
-                        )));
+                        outcome.end = Some(difference(&block.path, number_of_line));
                     }
                     Err(RecordFailure::OtherSplit) => outcome.other_split += 1,
                     Err(failure) => {

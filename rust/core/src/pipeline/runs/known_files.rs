@@ -14,7 +14,9 @@ use crate::pipeline::documents::recognise::chooser;
 use crate::pipeline::job::Job;
 use crate::report::listed_path::ListedPath;
 use crate::sink::FinishedOutput;
-use crate::source::{Block, Blocks, FoundFiles, LineRange, SourceFile, is_line_file, line_of};
+use crate::source::{
+    Block, Blocks, FoundFiles, InputBlocks, LineRange, SourceFile, is_line_file, line_of,
+};
 use crate::util::control::Control;
 use crate::util::disk::hex_hash::HexHash;
 use crate::util::message::ShownPath;
@@ -169,7 +171,7 @@ impl OldContent<'_> {
         let mut blocks = Blocks::new(alone);
         if self.job.transform.is_empty() {
             let tokens = &self.job.options.tokens;
-            blocks = blocks.choosing(chooser(tokens.documents, tokens.images.is_some()));
+            blocks.choose_columns(chooser(tokens.documents, tokens.images.is_some()));
         }
         let mut content = InputHashes::default();
         let next = || {

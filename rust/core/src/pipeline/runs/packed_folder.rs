@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::config::StorageOptions;
 use crate::error::{Error, Result};
 use crate::storage::cache::files::CachedFile;
-use crate::storage::cache::folder::RemoteFolder;
+use crate::storage::cache::remote_folder::RemoteFolder;
 use crate::storage::cache::{BlockCache, usual_size};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes};

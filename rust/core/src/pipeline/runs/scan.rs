@@ -1,6 +1,6 @@
 //! [`scan`]: reports the contents of files and the plans of their rows, without making rows.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::report::ledger::{
 };
 use crate::report::timing::{Timing, Work, ratio, rounded};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport};
-use crate::source::{Blocks, Sample, discover};
+use crate::source::{Blocks, FoundFiles, Sample, SampledBlocks, discover};
 use crate::util::control::{Control, Phase};
 
 /// The most records listed for each reason: a file without valid records has millions.
@@ -232,33 +232,31 @@ pub fn scan(
     let (spread, through): (Vec<_>, Vec<_>) =
         found.files.iter().partition(|file| Sample::spreads_over(file));
     let bytes_through = found.bytes_of(through.iter().copied());
-    if let Some(sample) = &sample {
+    if sample.is_some() {
         seen.spread.extend(spread.iter().map(|file| Arc::clone(&file.path)));
-        if sample.reach() < 1.0 && !through.is_empty() {
-            about.facts.warnings.push(format!(
-                "{} of {} files were read up to {:.1} % of each, and nothing is known of the rest: they are compressed, or no \
-                 line files, which can only be read from the beginning on, and that takes long",
-                through.len(),
-                found.files.len(),
-                sample.reach() * 100.0,
-            ));
-        }
     }
     let mut fits: Vec<Fitting> =
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
-    let blocks = Blocks::new(found).sampled(sample.clone());
-    let sources = blocks.sources().to_vec();
+    let sources = found.sources.clone();
     let mut intake = Intake::new(job, control).naming_all().comparing_turns();
-    if sample.is_some() {
-        intake = intake.keeping_tasks();
-    }
-    let recognised = intake.read(blocks, None, |outcome| {
+    let blocks = match &sample {
+        Some(sample) => {
+            intake = intake.keeping_tasks();
+            Some(seen.sampled_blocks(&found, sample, &mut about, control)?)
+        }
+        None => None,
+    };
+    let mut take = |outcome: Outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
         }
         seen.take(outcome);
         Ok(())
-    })?;
+    };
+    let recognised = match blocks {
+        Some(blocks) => intake.read(blocks, None, &mut take)?,
+        None => intake.read(Blocks::new(found), None, &mut take)?,
+    };
     about.read(job, recognised);
     about.facts.warnings.extend(seen.weighed.as_ref().map(|origin| {
         let column = RowColumn::LossWeights.name();
@@ -285,6 +283,8 @@ pub fn scan(
 struct ScanState {
     /// Line files that were read in part: their records are identified by their offsets.
     spread: HashSet<Arc<Path>>,
+    /// The files of zstd frames that were read in part: the first line of each extent, and its byte.
+    frames: HashMap<Arc<Path>, Vec<(u64, u64)>>,
     ledger: Ledger,
     places: BTreeMap<Reason, Vec<DroppedRecord>>,
     documents: u64,
@@ -298,6 +298,28 @@ struct ScanState {
 }
 
 impl ScanState {
+    /// The blocks of a sample, with a warning about files that are read from their beginning, but not to their end.
+    fn sampled_blocks(
+        &mut self,
+        found: &FoundFiles,
+        sample: &Sample,
+        about: &mut InputFacts,
+        control: &Control,
+    ) -> Result<SampledBlocks> {
+        let files = found.files.len();
+        let blocks = SampledBlocks::new(found.clone(), sample.clone(), control)?;
+        let through = blocks.unentered_files();
+        if sample.reach() < 1.0 && through > 0 {
+            about.facts.warnings.push(format!(
+                "{through} of {files} files were read up to {:.1} % of each, and nothing is known of the rest: they can only be \
+                 read from the beginning on, and that takes long; `fastpack reindex` makes compressed lines that can be entered",
+                sample.reach() * 100.0,
+            ));
+        }
+        self.frames = blocks.frames();
+        Ok(blocks)
+    }
+
     fn take(&mut self, mut outcome: Outcome) {
         let spread = self.spread.contains(outcome.documents.path());
         self.time_estimate.take(&mut outcome, spread);
@@ -353,14 +375,24 @@ impl ScanState {
 
     /// A place, as the report has it.
     fn place(&self, place: DroppedRecord) -> PlaceReport {
-        let spread = self.spread.contains(&place.origin.path);
+        let byte = self.byte_of(&place.origin);
         let mut place = PlaceReport::from(place);
-        if spread {
+        if let Some(byte) = byte {
             // The lines before it were not counted.
-            place.message = format!("at byte {}: {}", place.line, place.message);
+            place.message = format!("{byte}: {}", place.message);
             place.line = 0;
         }
         place
+    }
+
+    /// The place of a record in a file whose lines were not counted, as reports show it.
+    fn byte_of(&self, origin: &Origin) -> Option<String> {
+        if self.spread.contains(&origin.path) {
+            return Some(format!("at byte {}", origin.line));
+        }
+        let extents = self.frames.get(&origin.path)?;
+        let (_, byte) = extents.iter().rfind(|(first, _)| *first <= origin.line)?;
+        Some(format!("in the frames from byte {byte} on"))
     }
 
     fn into_scan(
@@ -395,12 +427,9 @@ impl ScanState {
         };
         let seconds = started.elapsed().as_secs_f64();
         let threads = job.options.work.threads.get();
-        let place = |origin: &Origin| {
-            if self.spread.contains(&origin.path) {
-                format!("{}, byte {}", origin.path.display(), origin.line)
-            } else {
-                origin.to_string()
-            }
+        let place = |origin: &Origin| match self.byte_of(origin) {
+            Some(byte) => format!("{}, {byte}", origin.path.display()),
+            None => origin.to_string(),
         };
         let notes = &self.ledger.notes;
         let warnings = about.facts.warnings.into_iter().chain(notes.warnings(&place, read.tokens));

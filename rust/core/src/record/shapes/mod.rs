@@ -1,6 +1,7 @@
 //! The shapes of records: each with its fields and its reader.
 
 pub(super) mod flags;
+mod function_calls;
 pub(super) mod labelled;
 pub(super) mod loss_mask;
 pub(super) mod messages;

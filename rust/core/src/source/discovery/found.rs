@@ -163,6 +163,13 @@ impl FoundFiles {
     }
 }
 
+/// The error itself, or [`Error::Changed`] if its file among `files` changed while it was read.
+pub(in crate::source) fn blame(files: &[SourceFile], error: Error) -> Error {
+    let Error::Record { origin, .. } = &error else { return error };
+    let file = files.iter().find(|file| file.path == origin.path);
+    file.and_then(|file| file.unchanged().err()).unwrap_or(error)
+}
+
 /// The deepest folder that contains all of these files.
 pub(crate) fn shared_folder<'a>(files: impl IntoIterator<Item = &'a Path>) -> &'a Path {
     let mut files = files.into_iter();

@@ -20,6 +20,7 @@ use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
 use crate::source::formats::mds::MdsExtent;
 use crate::source::formats::parquet;
+use crate::source::input_blocks::InputBlocks;
 use crate::util::control::Control;
 
 pub(crate) use super::places::{Numbering, is_line_file};
@@ -60,6 +61,14 @@ impl Extent {
             hasher.update(placed.as_bytes());
         }
         short(&hasher.finalize())
+    }
+
+    /// The identity of its first line and the byte at which it begins, if it is of zstd frames.
+    pub(crate) fn frame(&self) -> Option<(u64, u64)> {
+        match &self.place {
+            ExtentPlace::Frames { range, first_line, .. } => Some((*first_line, range.start)),
+            _ => None,
+        }
     }
 
     /// Its range of an uncompressed line file, if it is of one.

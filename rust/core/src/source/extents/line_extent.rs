@@ -4,12 +4,14 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::vec;
 
 use super::line_file::LineFile;
 use crate::error::{Error, Result};
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader, is_index_line};
+use crate::source::block::{Content, Reader};
 use crate::source::discovery::found::SourceFile;
+use crate::source::index_lines::is_index_line;
 use crate::source::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::storage::{Location, OpenFile};
 use crate::util::control::Control;
@@ -28,6 +30,10 @@ pub(crate) struct LineExtent {
     indexed: bool,
     /// Bytes of the last content.
     taken: u64,
+    /// Further ranges, whose lines are found when they are reached.
+    later: vec::IntoIter<Range<u64>>,
+    /// Bytes of the file.
+    size: u64,
 }
 
 impl LineExtent {
@@ -53,7 +59,8 @@ impl LineExtent {
         };
         file.seek(SeekFrom::Start(range.start)).map_err(Error::io(&**path))?;
         let (path, at, end) = (Arc::clone(path), range.start, range.end);
-        Ok(Self { path, file, at, end, line, indexed, taken: 0 })
+        let later = Vec::new().into_iter();
+        Ok(Self { path, file, at, end, line, indexed, taken: 0, later, size: end })
     }
 
     /// Bytes of the range that were not read yet.
@@ -79,15 +86,29 @@ impl LineExtent {
                 scattered.insert(file.location.open_scattered(places).map_err(Error::io(&**path))?)
             }
         };
-        let mut line_at = |near: u64| -> Result<u64> {
-            if near == 0 || near >= file.size {
-                return Ok(near);
-            }
-            let line = line_behind(opened, near, path, control)?;
-            Ok(line.unwrap_or(file.size).min(file.size))
-        };
-        let range = line_at(range.start)?..line_at(range.end)?;
+        let range = lines_of(opened, &range, (path, file.size), control)?;
         Self::open_after(&file.location, range, None, before)
+    }
+
+    /// The lines that begin in some ranges, one range after the other, identified by the offset at which they begin.
+    pub(crate) fn near_each(file: &SourceFile, ranges: Vec<Range<u64>>) -> Result<Self> {
+        let path = Arc::clone(&file.path);
+        let places = ranges.iter().map(|range| range.start.saturating_sub(1));
+        let opened = file.location.open_scattered(places).map_err(Error::io(&*path))?;
+        let (indexed, later) = (is_indexed(&file.location)?, ranges.into_iter());
+        let (at, end, line, taken, size) = (0, 0, None, 0, file.size);
+        Ok(Self { path, file: opened, at, end, line, indexed, taken, later, size })
+    }
+
+    /// Goes to the next range with a line; false if there is none.
+    fn next_range(&mut self, control: &Control) -> Result<bool> {
+        while self.at >= self.end {
+            let Some(range) = self.later.next() else { return Ok(false) };
+            let range = lines_of(&mut self.file, &range, (&self.path, self.size), control)?;
+            (self.at, self.end) = (range.start, range.end);
+            self.file.seek(SeekFrom::Start(self.at)).map_err(Error::io(&*self.path))?;
+        }
+        Ok(true)
     }
 
     /// Reads whole lines of about a block, or one line that is longer.
@@ -126,7 +147,7 @@ impl LineExtent {
 
 impl Reader for LineExtent {
     fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
-        if self.at >= self.end {
+        if !self.next_range(control)? {
             return Ok(None);
         }
         let start = self.at;
@@ -181,6 +202,22 @@ impl Reader for LineExtent {
 pub(crate) fn is_indexed(location: &Location) -> Result<bool> {
     let start = beginning(location)?;
     Ok(text_of(&start).split(|byte| *byte == b'\n').next().is_some_and(is_index_line))
+}
+
+/// The lines that begin in a range of a file.
+fn lines_of(
+    file: &mut OpenFile,
+    range: &Range<u64>,
+    (path, size): (&Path, u64),
+    control: &Control,
+) -> Result<Range<u64>> {
+    let mut line_at = |near: u64| -> Result<u64> {
+        if near == 0 || near >= size {
+            return Ok(near);
+        }
+        Ok(line_behind(file, near, path, control)?.unwrap_or(size).min(size))
+    };
+    Ok(line_at(range.start)?..line_at(range.end)?)
 }
 
 /// The start of the first line at or after `near`; `None` if there is none.

@@ -12,6 +12,7 @@ use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
 use crate::source::formats::mds::Head;
 use crate::source::formats::parquet;
+use crate::source::input_blocks::InputBlocks;
 use crate::util::control::Control;
 
 /// The parts of all files that hold the records with the numbers `wanted`, from 0, of `sources` read one after the other.

@@ -2,5 +2,5 @@
 
 pub(super) mod sample;
 pub(super) mod sample_size;
+pub(super) mod sampled_blocks;
 pub(super) mod sequential;
-pub(super) mod windows;

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::sequential::Through;
-use super::windows::WindowReader;
-use crate::error::Result;
-use crate::source::discovery::found::SourceFile;
+use crate::source::discovery::found::{FoundFiles, SourceFile};
 use crate::source::formats::format::Container;
 
 /// The approximate number of records of a window. Neighbours are alike, so many small windows tell more than
@@ -77,21 +75,15 @@ impl Sample {
         file.format.container == Container::Lines && file.format.compression.is_none()
     }
 
-    /// The windows of a line file in its `times`th reading. Its records are identified by the offset at which
-    /// they begin.
-    pub(crate) fn open(&self, file: &SourceFile, at: usize, times: u64) -> Result<WindowReader> {
-        let windows = self.windows(file.size, at, times);
-        WindowReader::open(&file.location, windows, Arc::clone(&self.bytes))
-    }
-
-    /// Windows of a file of `size` bytes. Every byte is equally likely to be in one.
+    /// Windows of a line file of `size` bytes in its `times`th reading. Every byte is equally likely to be in one, and a record
+    /// belongs to the window in which it begins.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share of a size is a size; a byte more or less is none too many"
     )]
-    fn windows(&self, size: u64, at: usize, times: u64) -> Vec<Range<u64>> {
+    pub(super) fn windows(&self, size: u64, at: usize, times: u64) -> Vec<Range<u64>> {
         let count = (self.share * size as f64 / self.window).round().max(1.0) as u64;
         let mut windows = Vec::new();
         for number in 0..count {
@@ -113,22 +105,64 @@ impl Sample {
         windows
     }
 
-    /// The sample of a file without random access, in its `times`th reading.
+    /// True if the extent of this number among `all` of the files that are entered is read. They are spread evenly.
+    #[expect(clippy::cast_precision_loss, reason = "files have fewer extents than 2^53")]
+    pub(super) fn takes_extent(&self, number: u64, all: u64) -> bool {
+        let part = self.extent_part(all);
+        let chance = self.chance(0, 0, 0, WHOLE) as f64 / WHOLE as f64;
+        let before = |number: u64| (number as f64).mul_add(part, chance).floor();
+        before(number + 1) > before(number)
+    }
+
+    /// The part of the extents that is read: that of other files, and one extent at least.
+    #[expect(clippy::cast_precision_loss, reason = "files have fewer extents than 2^53")]
+    fn extent_part(&self, all: u64) -> f64 {
+        self.reach.max(1.0 / all.max(1) as f64).min(1.0)
+    }
+
+    /// The bytes that are read of all files, about.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share of a size is a size"
     )]
-    pub(crate) fn through(&self, file: &SourceFile, at: usize, times: u64) -> Through {
+    pub(super) fn size_of(&self, found: &FoundFiles) -> u64 {
+        let (spread, through): (Vec<_>, Vec<_>) =
+            found.files.iter().partition(|file| Self::spreads_over(file));
+        let (spread, through) = (found.bytes_of(spread), found.bytes_of(through));
+        (self.share * spread as f64 + self.reach * through as f64) as u64
+    }
+
+    /// The sample of a file that is not read by windows, in its `times`th reading: of its beginning, or of its extents.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a size is a size"
+    )]
+    pub(super) fn through(
+        &self,
+        file: &SourceFile,
+        at: usize,
+        times: u64,
+        all: Option<u64>,
+    ) -> Through {
         let size = file.size as f64;
         let chance = self.chance(at, times, file.size, WHOLE) as f64 / WHOLE as f64;
         let records = self.share * size / self.window * WINDOW_RECORDS;
         let group = (records / LEAST_GROUPS).clamp(1.0, MOST_TOGETHER) as u64;
         // Bytes are read before their records are parsed, so the end may be reached before the last records
         // are.
-        let end = if self.reach < 1.0 { (self.reach * size).ceil() as u64 } else { u64::MAX };
-        Through::new(end, self.share / self.reach, group, chance)
+        let is_all = all.is_some() || self.reach >= 1.0;
+        let end = if is_all { u64::MAX } else { (self.reach * size).ceil() as u64 };
+        let reach = all.map_or(self.reach, |all| self.extent_part(all));
+        Through::new(end, self.share / reach, group, chance)
+    }
+
+    /// Counts bytes of the windows of a line file.
+    pub(super) fn count_lines(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts the bytes read and taken of such a file.

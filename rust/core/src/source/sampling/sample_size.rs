@@ -3,12 +3,14 @@
 use std::num::NonZeroU64;
 
 use super::sample::{Sample, WINDOW_RECORDS};
+use super::sampled_blocks::SampledBlocks;
 use crate::config::Source;
 use crate::error::Result;
 use crate::source::blocks::Blocks;
 use crate::source::compression::Compression;
 use crate::source::discovery::found::{FoundFiles, SourceFile};
 use crate::source::formats::format::Container;
+use crate::source::input_blocks::InputBlocks;
 use crate::util::control::Control;
 
 /// The number of windows of a file from which the length of records is estimated, and the bytes of each.
@@ -89,7 +91,10 @@ fn records_per_byte(
     let (count, window) = PILOT;
     let pilot = Sample::part(count * window / file.size.max(1) as f64, window, seed);
     let pilot = pilot.filter(|_| Sample::spreads_over(file));
-    let mut blocks = Blocks::new(alone).sampled(pilot.clone());
+    let mut blocks: Box<dyn InputBlocks> = match &pilot {
+        Some(pilot) => Box::new(SampledBlocks::new(alone, pilot.clone(), control)?),
+        None => Box::new(Blocks::new(alone)),
+    };
     let (mut bytes, mut records, mut looked_at) = (0, 0, 0);
     while let Some(block) = blocks.next_block(control)? {
         records += block.records().count();

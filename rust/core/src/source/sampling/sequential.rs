@@ -33,11 +33,15 @@ impl Through {
         Self { end, part, chance, group, records, bytes, text, text_taken }
     }
 
-    /// Keeps the taken records of the next block of the file. Returns whether it is the last block to read.
-    pub(crate) fn thin(&mut self, block: &mut Block) -> bool {
+    /// True if no more of the file is to be read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.bytes >= self.end
+    }
+
+    /// Keeps the taken records of the next block of the file.
+    pub(crate) fn thin(&mut self, block: &mut Block) {
         let mut texts: Vec<u64> = block.records().map(|record| length(record.raw)).collect();
         let left = self.end.saturating_sub(self.bytes);
-        let ends = block.size >= left;
         let size = block.size.min(left);
         if block.size > left {
             // The end of a record in a compressed file is unknown. Only the approximate number before an
@@ -52,7 +56,6 @@ impl Through {
         self.text_taken +=
             texts.iter().zip(&taken).map(|(text, taken)| text * u64::from(*taken)).sum::<u64>();
         block.keep(&taken);
-        ends
     }
 
     /// True if the record of this number is taken.
@@ -108,11 +111,11 @@ mod tests {
         for most in blocks.iter().copied().cycle() {
             let (now, later) = rest.split_at(most.min(rest.len()));
             let mut block = block(first, now);
-            let ends = through.thin(&mut block);
+            through.thin(&mut block);
             let places = block.records().map(|record| usize::try_from(record.line - 1));
             taken.extend(places.map(|place| place.expect("few lines")));
             (rest, first) = (later, first + now.len() as u64);
-            if ends || rest.is_empty() {
+            if through.has_ended() || rest.is_empty() {
                 return taken;
             }
         }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use super::block_cache::{BlockCache, MARKER};
+use super::eviction::DIGITS;
 use super::lock_record::{LockRecord, LockState, is_whole, lock_of, name_of};
-use super::{BlockCache, DIGITS, MARKER};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, is_at};

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Bench, Lane, PoolPlace, StoredBlock, held, lengths_of, pictures};
+use super::empty_passes::EmptyPasses;
+use super::lane_rows::{Bench, Lane, PoolPlace};
+use super::pictures;
+use super::stored_block::{StoredBlock, held, lengths_of};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
@@ -53,8 +56,7 @@ impl Lane {
         let closed = rows - ages.len();
         let open_blocks = self.hashes_of_blocks(&pieces);
         let pool = |(pool, open): (&PoolPlace, Option<u32>)| {
-            let PoolPlace { next, credit, ended, exhausted, dealt, unpacked_from, found, .. } =
-                *pool;
+            let PoolPlace { next, credit, ended, exhausted, dealt, passes, .. } = *pool;
             let read = match &pool.current {
                 Some(current) => Some(Some(current.hash)),
                 None => {
@@ -63,7 +65,7 @@ impl Lane {
             };
             let counted = read.is_some();
             let hashes = ReadHashes { next: read.flatten(), open, dealt };
-            let empty_passes_left = pool.empty_passes_left;
+            let EmptyPasses { unpacked_from, found, left: empty_passes_left, .. } = passes;
             PoolState {
                 next,
                 credit,

@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
-use super::{NAMED, State, refused, run_identity};
+use super::run_identity;
+use super::stream_state::{State, refused};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::stream::options::RankRows;
+
+/// The most lanes named in one message.
+const NAMED: usize = 8;
 
 impl State {
     /// Fails for the state of one of several ranks that share lanes, in another rank: the rows would be those that follow, and

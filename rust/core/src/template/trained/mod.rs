@@ -5,8 +5,8 @@
 
 pub(super) mod completion;
 pub(super) mod documents;
+mod dropped_reasoning;
 mod generation_blocks;
-mod histories;
 pub(crate) mod learned;
 pub(super) mod part_finder;
 pub(super) mod partly_trained_turns;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use fastpack_template::json::Map;
 
 use super::documents::{TurnText, WholeText};
-use super::histories::{History, histories};
+use super::dropped_reasoning::{History, histories};
 use super::learned::header::learned;
 use super::learned::spans;
 use super::learned::spans::Turn;

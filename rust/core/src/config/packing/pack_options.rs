@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::option_words::option_words;
+use super::alignment::Alignment;
+use crate::config::option_words::option_words;
 use crate::error::{Error, Result};
 use crate::util::wording::{message, set};
 
@@ -123,7 +124,7 @@ pub enum PadTo {
 
 impl PadTo {
     /// Checks that no row is padded beyond `max_length`, and that padding is aligned as documents are.
-    pub(super) fn validate(self, packing: &PackOptions) -> Result<()> {
+    pub(in crate::config) fn validate(self, packing: &PackOptions) -> Result<()> {
         match self {
             Self::MaxLength if packing.max_length.is_none() => {
                 let reason = "is \"max_length\", which is not given; fill rows up to a multiple, or give both";
@@ -310,7 +311,7 @@ impl PackOptions {
 
     /// The room of a piece of `length` tokens in a row, in tokens.
     pub fn room(&self, length: u32) -> u32 {
-        self.align_documents_to.map_or(length, |align| length.next_multiple_of(align.get()))
+        Alignment::to(self.align_documents_to).room(length)
     }
 
     /// The share of a row that a piece of `length` tokens takes, with so many `targets` and pictures, in tokens.

@@ -1,0 +1,39 @@
+//! [`InputBlocks`]: the blocks of a run, of all records or of a sample.
+
+use arrow::array::RecordBatch;
+
+use super::block::Block;
+use crate::config::{Reading, Source};
+use crate::error::{Error, Result};
+use crate::util::control::Control;
+
+/// Chooses the columns to read of a table, from its `Reading` and its first rows; `None` for all.
+pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;
+
+/// The blocks of the inputs of a run, in order.
+pub trait InputBlocks: Send {
+    /// The next block; `None` after the last block of the last file.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading. The unreadable rest of a file is one bad record, the last of the file.
+    fn next_block(&mut self, control: &Control) -> Result<Option<Block>>;
+
+    /// Reads only the table columns that `chooser` selects.
+    fn choose_columns(&mut self, chooser: Chooser);
+
+    /// The bytes of all blocks together, about; 0 where that is unknown.
+    fn size(&self) -> u64;
+
+    /// The sources.
+    fn sources(&self) -> &[Source];
+
+    /// True if the records are read from files, and not from memory.
+    fn are_of_files(&self) -> bool;
+
+    /// The format of a file, as reports name it.
+    fn format(&self, file: usize) -> String;
+
+    /// The error itself, or [`Error::Changed`] if its file changed while it was read.
+    fn blame(&self, error: Error) -> Error;
+}
