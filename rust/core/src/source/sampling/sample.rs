@@ -1,8 +1,8 @@
 //! [`Sample`]: the part of the files from which `scan(sample=)` estimates the whole.
 //!
 //! A line file is read in windows spread over it. A record belongs to the window in which it begins, so long
-//! records are no likelier to be read than short ones. A file without random access is read from its
-//! beginning, to its end if that is quick, and records are taken from all over the part that was read.
+//! records are no likelier to be read than short ones. Of any other file all is read if that is quick, else extents spread over it,
+//! or its beginning where it has no extents. Records are taken from all over the part that was read.
 
 use std::ops::Range;
 use std::sync::Arc;
