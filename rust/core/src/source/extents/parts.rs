@@ -67,23 +67,8 @@ fn counted(
     if !limited && is_line_file(file)? {
         return counted_lines(file, wanted, control);
     }
-    if !limited
-        && file.format.container == Container::Parquet
-        && let Some(groups) = parquet::groups(file)
-    {
-        return Ok((0..file.size, groups.iter().map(|group| group.rows).sum()));
-    }
-    if !limited
-        && file.format.container == Container::Arrow
-        && let Some(batches) = ipc::batches(file)
-    {
-        return Ok((0..file.size, batches.iter().map(|(_, rows)| rows).sum()));
-    }
-    if !limited
-        && file.format.container == Container::Mds
-        && let Some(head) = Head::of(file, control)?
-    {
-        return Ok((0..file.size, head.records() as u64));
+    if !limited && let Some(count) = known_count(file, control)? {
+        return Ok((0..file.size, count));
     }
     let files = found.files.iter().filter(|it| it.source == file.source && limited || *it == file);
     let mut blocks = blocks_of(found, files, limited);
@@ -97,6 +82,20 @@ fn counted(
         }
     }
     Ok((0..file.size, count))
+}
+
+/// The number of records of a file that tells it: a Parquet or Arrow file, or a shard of MDS.
+pub(in crate::source) fn known_count(file: &SourceFile, control: &Control) -> Result<Option<u64>> {
+    Ok(match file.format.container {
+        Container::Parquet => {
+            parquet::groups(file).map(|groups| groups.iter().map(|group| group.rows).sum())
+        }
+        Container::Arrow => {
+            ipc::batches(file).map(|batches| batches.iter().map(|(_, rows)| rows).sum())
+        }
+        Container::Mds => Head::of(file, control)?.map(|head| head.records() as u64),
+        _ => None,
+    })
 }
 
 /// [`counted`] for a line file: the lines of the records, without those before and after them.

@@ -9,6 +9,8 @@ use crate::error::Result;
 use crate::source::blocks::Blocks;
 use crate::source::compression::Compression;
 use crate::source::discovery::found::{FoundFiles, SourceFile};
+use crate::source::extents::parts::known_count;
+use crate::source::extents::zstd_frames::ZstdFrames;
 use crate::source::formats::format::Container;
 use crate::source::input_blocks::InputBlocks;
 use crate::util::control::Control;
@@ -18,6 +20,9 @@ const PILOT: (f64, f64) = (16.0, 4096.0);
 
 /// The number of files from which the length of records is estimated.
 const PILOTS: usize = 8;
+
+/// The bytes that are read of a file of zstd frames.
+const PILOT_FRAMES: f64 = 4e6;
 
 /// The least number of blocks and bytes that are read of a file without random access. The first block is
 /// often unlike the rest, and those of tables may be small.
@@ -85,12 +90,22 @@ fn records_per_byte(
     seed: u64,
     control: &Control,
 ) -> Result<f64> {
+    if let Some(count) = known_count(file, control)? {
+        return Ok(count as f64 / file.size.max(1) as f64);
+    }
     let source = Source { repeat: NonZeroU64::MIN, ..found.sources[file.source].clone() };
     let alone = SourceFile { source: 0, ..file.clone() };
     let alone = FoundFiles { sources: vec![source], files: vec![alone], ..FoundFiles::default() };
-    let (count, window) = PILOT;
-    let pilot = Sample::part(count * window / file.size.max(1) as f64, window, seed);
-    let pilot = pilot.filter(|_| Sample::spreads_over(file));
+    let size = file.size.max(1) as f64;
+    let pilot = if Sample::spreads_over(file) {
+        let (count, window) = PILOT;
+        Sample::part(count * window / size, window, seed)
+    } else if ZstdFrames::may_be_of(file) {
+        let part = PILOT_FRAMES / size;
+        Sample::part(part, PILOT.1, seed).map(|pilot| pilot.reaching(part))
+    } else {
+        None
+    };
     let mut blocks: Box<dyn InputBlocks> = match &pilot {
         Some(pilot) => Box::new(SampledBlocks::new(alone, pilot.clone(), control)?),
         None => Box::new(Blocks::new(alone)),
