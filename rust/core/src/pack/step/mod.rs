@@ -5,8 +5,8 @@
 
 #![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
 
+mod alike_places;
 mod fill;
-mod grid;
 mod micro_batch;
 mod options;
 mod plan_step;

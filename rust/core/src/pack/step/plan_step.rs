@@ -1,8 +1,8 @@
 //! [`plan_step`]: shares the sequences of a training step among ranks, in micro-batches under a budget of tokens that cost alike
 //! at each place, so that no rank waits for another.
 
+use super::alike_places::Grid;
 use super::fill::{Heavy, RankSequences, fewest, spread};
-use super::grid::Grid;
 use super::micro_batch::{MicroBatch, SequenceSizes};
 use super::options::{Labels, MicroBatchOrder, StepOptions};
 use super::ranks_of_groups::{MiniBatches, RanksOfGroups, by_kind, by_label};

@@ -3,7 +3,7 @@
 //! The rows and their members are those of TRL's `bfd`: equal lengths are taken in input order, and of rows
 //! with the same room, the one that has had it for longest.
 
-use super::spaces::{EqualRows, SpaceTable, SpaceTree, Spaces};
+use super::rows_by_room::{EqualRows, SpaceTable, SpaceTree, Spaces};
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::pack::cancel_checks::TICK;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bits::Bits;
+use super::number_set::Bits;
 
 /// The number of unpacked pieces of each length. The pieces themselves are chosen later.
 pub(crate) trait LengthCounts {

@@ -1,9 +1,9 @@
 //! Renders by recorded programs, once trials have shown that they give the interpreter's output.
 
-mod marked;
-mod recorded;
+mod recorded_programs;
+pub(super) mod replay_trials;
 pub(super) mod replayer;
-pub(super) mod trials;
+mod span_places;
 pub(super) mod turns;
 mod turns_alone;
 mod unprinted_values;

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use fastpack_template::json::Map;
 use fastpack_template::{Following, Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
-use super::marked::{MarkedTurns, trace_input};
-use super::recorded::Programs;
+use super::recorded_programs::Programs;
+use super::span_places::{MarkedTurns, trace_input};
 use super::turns::{TurnPrograms, WholeTurns};
 use super::turns_alone::AlonePrograms;
 use super::unprinted_values::numbered;
@@ -26,12 +26,12 @@ use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{last_turn, prepared};
 use crate::template::trained::completion::{last_spans, spans_of};
 use crate::template::trained::documents::TurnTexts;
-use crate::template::trained::learned::header;
-use crate::template::trained::learned::marks::MarkPlace;
-use crate::template::trained::learned::markup::TurnMarkup;
-use crate::template::trained::learned::spans;
-use crate::template::trained::learned::spans::{Turn, looped};
-use crate::template::trained::learned::turns::turn_ends;
+use crate::template::trained::turn_markup::cut_places::turn_ends;
+use crate::template::trained::turn_markup::learn_markup;
+use crate::template::trained::turn_markup::marked_contents::MarkPlace;
+use crate::template::trained::turn_markup::markup::TurnMarkup;
+use crate::template::trained::turn_markup::message_spans;
+use crate::template::trained::turn_markup::message_spans::{Turn, looped};
 use crate::template::trained::turn_notes::NoteOptions;
 
 /// Most programs of one outline. They differ in the outcomes of their guards.
@@ -334,7 +334,7 @@ impl<'t> Replayer<'t> {
                 return Some(false);
             };
             let owned = owners.into_iter().zip(spans.iter().cloned());
-            *turns = spans::turns(kind.template, kind.turn.as_deref(), text, owned);
+            *turns = message_spans::turns(kind.template, kind.turn.as_deref(), text, owned);
         } else if wanted == WantedSpans::LastTurn {
             let all = std::mem::take(spans);
             let found = match (speaking.last(), owners) {
@@ -390,7 +390,7 @@ impl<'t> Replayer<'t> {
                 spoil(&mut programs);
                 self.pieces += programs.size();
                 let template = self.template.serving(&conversation);
-                let turn = || header::learned(template, &conversation);
+                let turn = || learn_markup::learned(template, &conversation);
                 let turn = if self.wanted_of(reader).needs_turns() { turn() } else { None };
                 let known = self.known.entry(outline).or_insert_with(|| {
                     RenderPath::Replayed(OutlinePrograms { template, turn, programs: Vec::new() })

@@ -12,10 +12,10 @@ use fastpack_template::{PiecePlace, Printed, Program, ProgramBuffers, ReplayInpu
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;
-use crate::template::trained::learned::derive;
 use crate::template::trained::rule::stop_tokens::Stops;
 use crate::template::trained::rule::turn_documents::TrainedTurn;
 use crate::template::trained::rule::{self, FoundTexts, FoundTurn};
+use crate::template::trained::turn_markup::spans_by_markup;
 
 /// The reasons that turns are interpreted.
 const REFUSED: &str = "turns that do not render without those that follow";
@@ -59,8 +59,8 @@ impl WholeTurns {
         if !renders || printed.text != text {
             return Err(DIFFERS);
         }
-        let found =
-            derive::defined(template, conversation, messages, &text).map_err(|_| REFUSED)?;
+        let found = spans_by_markup::defined(template, conversation, messages, &text)
+            .map_err(|_| REFUSED)?;
         let place = |at| whole.place_of(input.source, buffers, at).ok_or(INSIDE);
         let both =
             |span: Range<usize>| Ok::<_, &'static str>([place(span.start)?, place(span.end)?]);

@@ -7,8 +7,8 @@ use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput};
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::trained::documents::TurnText;
-use crate::template::trained::learned::markup::TurnMarkup;
-use crate::template::trained::learned::spans;
+use crate::template::trained::turn_markup::markup::TurnMarkup;
+use crate::template::trained::turn_markup::message_spans;
 
 /// The reasons that turns are interpreted.
 const REFUSED: &str = "turns that do not render without those that follow";
@@ -85,7 +85,7 @@ impl AlonePrograms {
                 && text.print(input.source, buffers, &mut printed).is_ok();
             let Printed { text, spans, .. } = is_printed.then_some(printed)?;
             let own = spans.get(blocks.clone())?.iter().map(|span| (*message, span.clone()));
-            let turns = spans::turns(template, learned, &text, own);
+            let turns = message_spans::turns(template, learned, &text, own);
             Some(TurnText { text, turns })
         });
         texts.collect()

@@ -9,7 +9,7 @@ use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{is_assistant, last_turn, prepared};
-use crate::template::trained::learned::spans::looped;
+use crate::template::trained::turn_markup::message_spans::looped;
 
 impl ChatTemplate {
     /// Renders a conversation, and finds the completion of its first `prompt` messages.

@@ -10,13 +10,13 @@ use crate::template::chat::ChatTemplate;
 use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{ends_in_a_run, is_assistant, prepared};
 
-use super::learned::header::learned;
-use super::learned::markup::TurnMarkup;
-use super::learned::spans;
-use super::learned::spans::Turn;
 use super::rule;
 use super::rule::stop_tokens::Stops;
 use super::rule::turn_documents::{self, TrainedTurn};
+use super::turn_markup::learn_markup::learned;
+use super::turn_markup::markup::TurnMarkup;
+use super::turn_markup::message_spans;
+use super::turn_markup::message_spans::Turn;
 
 /// A text in which trained turns stand, and those turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl ChatTemplate {
             turn_documents::merged(turns, whole, stops)
         };
         let texts = documents.into_iter().map(|document| {
-            let turns = spans::turns(self, learned, &document.text, document.turns);
+            let turns = message_spans::turns(self, learned, &document.text, document.turns);
             TurnText { text: document.text, turns }
         });
         let mut texts: Vec<TurnText> = texts.collect();

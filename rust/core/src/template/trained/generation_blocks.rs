@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use fastpack_template::json::Map;
 
 use super::documents::{TurnText, TurnTexts, WholeText};
-use super::proof::form_sample::TrainedPlace;
-use super::proof::trust::MarksFound;
+use super::markup_trials::form_sample::TrainedPlace;
+use super::markup_trials::trial::MarksFound;
 use super::rule::without_calls;
 use super::stand_in_words::WordReplacer;
 use crate::config::Turns;

@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use fastpack_template::json::Map;
 
-use super::learned::header::learned;
-use super::learned::spans;
-use super::learned::spans::Turn;
 use super::rule::masked_parts::PartSearch;
 use super::rule::other_spans;
 use super::rule::reasoning_marks::ReasoningMarks;
 use super::rule::stop_tokens::Stops;
 use super::rule::tokens::shared_start;
+use super::turn_markup::learn_markup::learned;
+use super::turn_markup::message_spans;
+use super::turn_markup::message_spans::Turn;
 use crate::config::{TurnParts, Turns};
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
@@ -184,6 +184,6 @@ impl<'f> PartFinder<'f> {
             return Err(hidden());
         }
         let learned = learned(self.template, conversation);
-        Ok(spans::turns(self.template, learned.as_deref(), text, spans))
+        Ok(message_spans::turns(self.template, learned.as_deref(), text, spans))
     }
 }

@@ -7,13 +7,13 @@ use fastpack_template::json::Map;
 
 use super::documents::{TurnText, WholeText};
 use super::dropped_reasoning::{History, histories};
-use super::learned::header::learned;
-use super::learned::spans;
-use super::learned::spans::Turn;
 use super::part_finder::{PartFinder, PartedTurn, TurnPlace, WantedTurns};
 use super::rule::stop_tokens::Stops;
 use super::rule::turn_documents::{self, TrainedTurn};
 use super::rule::{self, FoundTexts};
+use super::turn_markup::learn_markup::learned;
+use super::turn_markup::message_spans;
+use super::turn_markup::message_spans::Turn;
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;
@@ -95,7 +95,8 @@ fn texts_of_turns(
     let mut texts = Vec::with_capacity(documents.len());
     for document in documents {
         let (number, last) = &found[document.last];
-        let own = spans::turns(template, learned.as_deref(), &document.text, document.turns);
+        let own =
+            message_spans::turns(template, learned.as_deref(), &document.text, document.turns);
         let mut parted = Vec::with_capacity(own.len());
         for turn in own {
             let of_turn = |(_, found): &&(usize, FoundTexts)| found.found.message == turn.message;

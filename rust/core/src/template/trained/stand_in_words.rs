@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use super::proof::forms::{TurnForms, WORDS};
+use super::markup_trials::turn_forms::{TurnForms, WORDS};
 use crate::template::conversation::{REASONING, is_assistant};
 
 /// Something that the assistant says, and the words by which a text shows it.

@@ -1,6 +1,6 @@
 //! The notes on the turns of a conversation: gaps in its texts, unusual beginnings and ends of turns, and untrained turns.
 //!
-//! Conversations of one [form](super::proof::forms::TurnForms) have the same notes, so they are found once, of a conversation
+//! Conversations of one [form](super::markup_trials::turn_forms::TurnForms) have the same notes, so they are found once, of a conversation
 //! with made-up words.
 
 use std::borrow::Cow;
@@ -11,13 +11,13 @@ use std::sync::{Arc, PoisonError};
 use fastpack_template::json::{Json, Map};
 
 use super::documents::TurnText;
-use super::learned::spans::Turn;
-use super::proof::contexts::MessageNote;
-use super::proof::form_sample::{FormSample, TrainedPlace};
+use super::markup_trials::form_sample::{FormSample, TrainedPlace};
+use super::markup_trials::message_contexts::MessageNote;
 use super::rule::stop_tokens::Stops;
 use super::rule::turn_documents::{each, merged};
 use super::rule::{self, FoundTexts, without_calls};
 use super::stand_in_words::{SearchWords, WordKind, WordReplacer};
+use super::turn_markup::message_spans::Turn;
 use crate::config::Turns;
 use crate::record::Conversation;
 use crate::report::ledger::{Note, NoteSet};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::learned::header::learned;
+use crate::template::trained::turn_markup::learn_markup::learned;
 
 /// The tokens at which generation stops.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Tries whether the cheaper search finds the turns that the definition finds.
 
-pub(super) mod contexts;
 pub(super) mod form_sample;
-pub(crate) mod forms;
-pub(super) mod trust;
+pub(super) mod message_contexts;
+pub(super) mod trial;
+pub(crate) mod turn_forms;

@@ -3,7 +3,7 @@
 //! A [`Replayer`] learns programs from some conversations and replays them for others. Text and spans are
 //! compared with those of the interpreter. After one difference the template is always interpreted.
 
-use super::recorded::Programs;
+use super::recorded_programs::Programs;
 use super::replayer::{Replayed, Replayer};
 use super::wanted_spans::WantedSpans;
 use crate::config::Turns;

@@ -8,10 +8,10 @@ use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, TraceInpu
 
 use crate::record::{Conversation, ReplayReader, is_assistant};
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::learned::derive;
-use crate::template::trained::learned::derive::{MessageFacts, is_text};
-use crate::template::trained::learned::marks::{MARKED, MarkPlace, Marks};
-use crate::template::trained::learned::markup::TurnMarkup;
+use crate::template::trained::turn_markup::marked_contents::{MARKED, MarkPlace, Marks};
+use crate::template::trained::turn_markup::markup::TurnMarkup;
+use crate::template::trained::turn_markup::spans_by_markup;
+use crate::template::trained::turn_markup::spans_by_markup::{MessageFacts, is_text};
 
 /// A template, and the markup of its turns if it is needed and could be learned.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl MarkedTurns<'_> {
             }
             *places = found;
         }
-        derive::from_places(self.template, turn, text, &messages, places)
+        spans_by_markup::from_places(self.template, turn, text, &messages, places)
     }
 }
 

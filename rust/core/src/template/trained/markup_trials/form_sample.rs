@@ -1,12 +1,12 @@
-//! [`FormSample`]: the conversation with made-up words that stands for all of its [form](super::forms::TurnForms).
+//! [`FormSample`]: the conversation with made-up words that stands for all of its [form](super::turn_forms::TurnForms).
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use fastpack_template::json::{Json, Map};
 
-use super::contexts::MessageContext;
-use super::forms::{WORDS, numbers_without_repeats};
+use super::message_contexts::MessageContext;
+use super::turn_forms::{WORDS, numbers_without_repeats};
 use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::{is_assistant, tools};

@@ -12,7 +12,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use fastpack_template::Template;
 use fastpack_template::json::{Json, Map};
 
-use super::contexts::KnownContexts;
+use super::message_contexts::KnownContexts;
 use crate::record::write_json;
 use crate::report::ledger::NoteSet;
 

@@ -8,7 +8,7 @@ use fastpack_template::json::{Json, Map};
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::{REASONING, prepared};
-use crate::template::trained::proof::forms::markup;
+use crate::template::trained::markup_trials::turn_forms::markup;
 use crate::template::trained::rule::reasoning_marks::ReasoningMarks;
 
 /// The words of made-up messages, which are in no template.

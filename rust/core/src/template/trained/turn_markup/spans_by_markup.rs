@@ -4,14 +4,14 @@
 //! ([`turn_end_texts`](super::turn_end_texts)). There are two methods. The cheap one renders the conversation once more with
 //! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
 //! of a turn around them ([`header`](super::header)). It is used where trials show
-//! ([`trust`](crate::template::trained::proof::trust)) that it finds the same as the definition, which renders each turn
+//! ([`trust`](crate::template::trained::markup_trials::trust)) that it finds the same as the definition, which renders each turn
 //! and the messages before it ([`rule`]).
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::header::learned;
-use super::marks::{MarkPlace, Marks, extents};
+use super::learn_markup::learned;
+use super::marked_contents::{MarkPlace, Marks, extents};
 use super::markup::TurnMarkup;
 use super::turn_end_texts::MessageTail;
 use crate::record::{Conversation, Fault};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fastpack_template::RenderOutput;
 
-use super::header::learned;
+use super::learn_markup::learned;
 use super::markup::TurnMarkup;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;

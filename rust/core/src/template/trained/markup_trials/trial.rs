@@ -1,18 +1,18 @@
-//! Tries whether the cheaper search finds the turns of conversations of one [form](super::forms::TurnForms).
+//! Tries whether the cheaper search finds the turns of conversations of one [form](super::turn_forms::TurnForms).
 
 use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use fastpack_template::json::Map;
 
-use super::contexts::{KnownContexts, MessageContext, MessageNote};
 use super::form_sample::{FormSample, TrainedPlace};
+use super::message_contexts::{KnownContexts, MessageContext, MessageNote};
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::learned::derive;
 use crate::template::trained::rule;
 use crate::template::trained::rule::turn_documents::TurnDocument;
 use crate::template::trained::stand_in_words::WordReplacer;
+use crate::template::trained::turn_markup::spans_by_markup;
 
 /// Most forms that are kept. The turns of conversations of others are searched for by the definition.
 const MOST_FORMS: usize = 1 << 14;
@@ -126,7 +126,7 @@ impl ChatTemplate {
         text: &str,
         documents: &[TurnDocument],
     ) -> MarksFound {
-        let Some(spans) = derive::from_marks(self, conversation, messages, text) else {
+        let Some(spans) = spans_by_markup::from_marks(self, conversation, messages, text) else {
             return MarksFound::Nothing;
         };
         let spans: Vec<_> = spans.into_iter().filter(|span| !span.is_empty()).collect();

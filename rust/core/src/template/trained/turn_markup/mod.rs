@@ -1,10 +1,10 @@
 //! Finds turns by the text around them, which is learned from renders of tiny conversations.
 
-pub(crate) mod derive;
-pub(crate) mod header;
-pub(crate) mod marks;
+pub(crate) mod cut_places;
+pub(crate) mod learn_markup;
+pub(crate) mod marked_contents;
 pub(crate) mod markup;
-pub(crate) mod spans;
+pub(crate) mod message_spans;
+pub(crate) mod spans_by_markup;
 pub(super) mod thought_marks;
 pub(crate) mod turn_end_texts;
-pub(crate) mod turns;

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::marks::{MarkedRange, Marks, extents};
+use super::marked_contents::{MarkedRange, Marks, extents};
 use super::markup::TurnMarkup;
 use super::turn_end_texts::{ProbeTexts, TurnEnds, shared_start};
 use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::proof::forms::TurnForms;
+use crate::template::trained::markup_trials::turn_forms::TurnForms;
 use fastpack_template::json::{Json, Map};
 
 /// The roles of the longest conversation that turns are learned from.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::bits::Bits;
+use super::number_set::Bits;
 
 /// A run of rows with the same room left and the same number of documents.
 #[derive(Clone, Copy, Debug)]
