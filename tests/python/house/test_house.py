@@ -160,7 +160,7 @@ def test_column_names_have_one_home():
         if re.search(r'"(input_ids|labels|position_ids|seq_lengths)"', code(path))
     }
     # Parts of records and their usual fields bear the same names as the columns that are made of them.
-    assert homes == {"config/columns.rs", "config/inputs/mod.rs", "config/inputs/fields.rs"}
+    assert homes == {"config/columns.rs", "config/inputs/part.rs", "config/inputs/fields.rs"}
 
 
 def test_defaults_are_written_once():

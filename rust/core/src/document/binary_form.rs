@@ -3,7 +3,9 @@
 //! An encoded document is its line, its turn and whether it is text, the hash of its content, its trained runs, and the ids of its columns, in this order. So all but
 //! the ids is read at once where a stretch of a long document is wanted.
 
-use super::{DocumentFacts, Documents, Ragged, TrainedRun};
+use super::documents::{DocumentFacts, Documents};
+use super::ragged_columns::Ragged;
+use crate::record::TrainedRun;
 
 /// Marks a document that was made of plain text. The bits above it are the number of its turn.
 const TEXT: u32 = 1;

@@ -1,9 +1,10 @@
 //! Ids that a record brings to a document: they need no tokenizer.
 
 use super::bos_and_eos::BosAndEos;
+use super::documents::Documents;
 use super::tokenize::push;
-use super::{Documents, TrainedRun};
 use crate::config::Eos;
+use crate::record::TrainedRun;
 use crate::record::{Fault, Tokens};
 use crate::report::ledger::{Ledger, Reason};
 

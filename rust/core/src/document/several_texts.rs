@@ -5,10 +5,12 @@ use std::sync::Arc;
 use fastpack_tokenize::{Part, SpecialTokens};
 
 use super::bos_and_eos::TextKind;
+use super::documents::Documents;
+use super::ragged_columns::{KINDS, LABELS, PARTS};
 use super::tokenize::DocumentMaker;
-use super::{Documents, KINDS, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
 use crate::record::Fault;
+use crate::record::TrainedRun;
 use crate::report::ledger::{Ledger, NoteSet, Reason};
 
 /// The texts of a document, and its labels.

@@ -5,12 +5,15 @@ use std::ops::Range;
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
 use super::bos_and_eos::{BosAndEos, TextKind};
+use super::documents::Documents;
 use super::literals::Literals;
+use super::pictures;
+use super::ragged_columns::{PICTURES, TURN_ENDS};
 use super::span_edges::Edges;
 use super::surrounding_tokens::SurroundingTokens;
-use super::{Documents, PICTURES, TURN_ENDS, TrainedRun, pictures};
 use crate::config::Bos;
 use crate::record::Fault;
+use crate::record::TrainedRun;
 use crate::report::ledger::{Ledger, PictureCount, Reason};
 use crate::template::{Rendered, Span, Trained};
 use crate::util::control::Control;

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use serde::{Deserialize, Serialize};
 
-use crate::document::{ColumnName, DOCUMENT_HEAD, Documents, Pass};
+use crate::document::binary_form::FIXED as DOCUMENT_HEAD;
+use crate::document::documents::{Documents, Pass};
+use crate::document::ragged_columns::ColumnName;
 use crate::report::ledger::Ledger;
 use crate::util::disk::frames;
 use crate::util::disk::frames::HEADER;

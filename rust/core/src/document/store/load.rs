@@ -6,10 +6,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
+use super::document_store::Store;
 use super::entry::WORD;
 use super::memory_budget::MemoryBudget;
-use super::{Log, LoggedBlock, Store};
-use crate::document::{Document, DocumentHead, Documents, INPUTS};
+use super::token_log::{Log, LoggedBlock};
+use crate::document::binary_form::DocumentHead;
+use crate::document::documents::{Document, Documents};
+use crate::document::ragged_columns::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::util::control::Control;
 use crate::util::start_thread;

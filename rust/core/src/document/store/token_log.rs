@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entry::{self, EncodedEntry, LogEntry, WORD, words};
-use crate::document::{ColumnName, Documents};
+use crate::document::documents::Documents;
+use crate::document::ragged_columns::ColumnName;
 use crate::error::{Error, Result};
 use crate::report::ledger::Ledger;
 use crate::util::control::Control;
