@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::job_files::BucketPlace;
 use super::lease_guard::LeaseGuard;
+use super::local_folder::owner;
+use super::work::TRIAL;
 use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
-use super::{TRIAL, owner};
 use crate::config::RemoteOutput;
 use crate::error::{Error, Result};
 use crate::sink::store::coordination_files::Hold;

@@ -26,6 +26,9 @@ const RUN_DIGITS: usize = 16;
 /// The folder of the states of groups, in the work folder of the bucket.
 pub(crate) const STATE: &str = "state";
 
+/// The name of an object for a trial of the ways in which the store copies.
+pub(crate) const TRIAL: &str = "trial";
+
 /// A name in the work folder of a bucket.
 pub(crate) fn work(name: &str) -> String {
     format!("{WORK}/{name}")

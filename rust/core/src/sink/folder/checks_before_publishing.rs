@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use blake3::Hash;
 
-use super::{File, Folder, MANIFEST, Manifest, TokensFile};
+use super::output_folder::Folder;
 use crate::error::{Error, Result};
+use crate::sink::file_names::MANIFEST;
 use crate::sink::folder::{output_survey, own_files};
+use crate::sink::manifest::{File, Manifest, TokensFile};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes, hasher_of_part};
 use crate::util::disk::regular::{self, Links};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use super::Folder;
 use super::leftovers::Leftovers;
+use super::output_folder::Folder;
 use super::own_files::{self, OwnFiles};
 use super::renamed_files::sync;
 use crate::error::{Error, Result};

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{File, Folder, TokensFile};
+use super::output_folder::Folder;
 use crate::config::Split;
 use crate::error::{Error, Result};
 use crate::sink::Sink;
 use crate::sink::folder::output_survey::FinishedOutput;
+use crate::sink::manifest::{File, TokensFile};
 use crate::util::control::Control;
 use crate::util::disk::frames::Frames;
 use crate::util::disk::regular;

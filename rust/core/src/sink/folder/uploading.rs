@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Folder;
+use super::output_folder::Folder;
 use crate::error::Result;
 use crate::sink::bucket::uploads::Uploads;
 use crate::sink::manifest::File;

@@ -1,0 +1,121 @@
+//! [`Bucket`]: uploads the finished folder of the local disk, the manifest last.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use super::finished_jobs::remove_work;
+use super::job_files::BucketPlace;
+use super::lease_guard::LeaseGuard;
+use super::local_folder::remove_local;
+use super::replaced_outputs::ReplacedOutputs;
+use super::uploads::{Uploads, with_each};
+use super::work::{RunNames, stopped_uploads, work};
+use crate::config::Output;
+use crate::config::identity::Identity;
+use crate::error::{Error, Result};
+use crate::sink::file_names::MANIFEST;
+use crate::sink::manifest::Manifest;
+use crate::sink::shards::arrangement::Arrangement;
+use crate::sink::store::coordination_files::Hold;
+use crate::sink::store::job_store::Placement;
+use crate::storage::Target;
+use crate::util::control::Control;
+use crate::util::disk::regular::Links;
+
+/// An output folder in a bucket that only this run writes to.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    target: Arc<Target>,
+    lease: Arc<LeaseGuard>,
+    /// The names of the uploads of this run before they are copied to their places.
+    generation: Arc<RunNames>,
+    /// The same output, in the folder of the local disk.
+    local: Output,
+    earlier: ReplacedOutputs,
+    /// The uploads that begin before the job has finished.
+    uploads: Option<Arc<Uploads>>,
+    /// The lock of the folder of the local disk.
+    _guard: fs::File,
+}
+
+impl Bucket {
+    pub(crate) fn new(
+        target: Arc<Target>,
+        (lease, generation): (LeaseGuard, RunNames),
+        local: Output,
+        earlier: ReplacedOutputs,
+        guard: fs::File,
+    ) -> Self {
+        let (lease, generation, uploads) = (Arc::new(lease), Arc::new(generation), None);
+        Self { target, lease, generation, local, earlier, uploads, _guard: guard }
+    }
+
+    /// The uploads of shards that are finished before the job is; `None` if they have to wait for its end: they replace an
+    /// output that is whole, or get other names.
+    pub(crate) fn uploads(&mut self, job: &Arc<Identity>) -> Option<Arc<Uploads>> {
+        if self.earlier.is_whole() || Arrangement::of(&self.local) != Arrangement::Plain {
+            return None;
+        }
+        // Without a list of them, they are uploaded again.
+        let stopped = stopped_uploads(&self.target, job).unwrap_or_default();
+        let uploads = Uploads::start(&self.target, &self.lease, &self.generation, stopped);
+        let uploads = Arc::new(uploads);
+        self.uploads = Some(Arc::clone(&uploads));
+        Some(uploads)
+    }
+}
+
+impl Placement for Bucket {
+    /// Uploads the folder of the local disk, and removes it. The manifest is uploaded last. Files that lie elsewhere in the bucket are
+    /// copied there.
+    fn finish(
+        self: Box<Self>,
+        elsewhere: &HashMap<String, String>,
+        control: &Control,
+    ) -> Result<()> {
+        let Self { target, lease, generation, local, mut earlier, uploads, _guard } = *self;
+        let uploaded = uploads.as_ref().map(|uploads| uploads.end()).unwrap_or_default();
+        drop(uploads);
+        let dir = &local.dir;
+        let path = dir.join(MANIFEST);
+        let manifest = Manifest::read(&path, Links::Refused)?;
+        let manifest = manifest.ok_or(ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
+        lease.check(control)?;
+        earlier.refuse_taken(&target, &manifest)?;
+        // From here to the last line, the folder holds no whole output. A later run still knows its old content.
+        earlier.write_replaced(&target)?;
+        let there = earlier.remove(&target, &manifest)?;
+        target.write_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
+        let bucket = BucketPlace { target: &target, generation: &generation, dir, control };
+        let missing = manifest.listed().filter(|(name, ..)| !there.contains(*name));
+        // The report and its like come after all rows.
+        let metadata_files: HashSet<&str> =
+            manifest.metadata_files.iter().map(|file| &*file.name).collect();
+        let (last, rows): (Vec<_>, Vec<_>) =
+            missing.partition(|(name, ..)| metadata_files.contains(name));
+        for missing in [rows, last] {
+            let place = |(name, bytes, blake3): (&str, u64, &str)| {
+                let early = uploaded.get(name).filter(|(hash, _)| hash == blake3);
+                let from = elsewhere.get(name).or_else(|| early.map(|(_, place)| place));
+                bucket.place((name, bytes, blake3), from.map(String::as_str))
+            };
+            with_each(&*lease, missing, place, control)?;
+        }
+        lease.check(control)?;
+        let text = fs::read(&path).map_err(Error::io(&path))?;
+        target.write_new(MANIFEST, text)?;
+        remove_work(&target)?;
+        drop(lease);
+        // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
+        let _ = remove_local(dir, &manifest);
+        Ok(())
+    }
+
+    fn give_up(self: Box<Self>, error: &Error) {
+        if let Some(uploads) = self.uploads {
+            uploads.give_up(error.may_pass());
+        }
+    }
+}

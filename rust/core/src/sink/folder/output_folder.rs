@@ -1,0 +1,252 @@
+//! [`Folder`]: an output folder that one run writes to, shard after shard.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use chrono::NaiveDateTime;
+use serde_json::Value;
+
+use super::lock::{Lock, WorkFiles};
+use super::output_survey;
+use super::own_files::OwnFiles;
+use super::renamed_files::RenamedFiles;
+use crate::config::identity::Identity;
+use crate::config::{Coding, Split};
+use crate::error::{Error, Result};
+use crate::report::timing::Stages;
+use crate::sink::Sink;
+use crate::sink::bucket::uploads::Uploads;
+use crate::sink::file_names::BLOCKS;
+use crate::sink::formats::cells::ColumnNumbers;
+use crate::sink::manifest::File;
+use crate::sink::shards::arrangement::Arrangement;
+use crate::sink::shards::finished_list::FinishedList;
+use crate::sink::shards::shard::Shard;
+use crate::sink::shards::shard_names::{Series, is_of_input};
+use crate::sink::shards::threads::RowThreads;
+use crate::sink::shared_failure::SharedFailure;
+use crate::util::control::Control;
+use crate::util::disk::removal::remove_empty;
+
+/// An output folder that only this run writes to.
+///
+/// If it is dropped before [`Folder::finish`] has succeeded, the next run of the job resumes from the files left in it,
+/// unless [`Folder::fail`] has removed them.
+pub struct Folder {
+    pub(super) dir: PathBuf,
+    /// True if this run made the folder, and removes it if it fails.
+    pub(super) created: bool,
+    /// True if no other run can resume from the files of this one.
+    pub(super) cannot_resume: bool,
+    pub(super) job: Arc<Identity>,
+    pub(super) recipe: Option<String>,
+    pub(super) now: NaiveDateTime,
+    pub(super) coding: Coding,
+    pub(super) shard_bytes: u64,
+    pub(super) arrangement: Arrangement,
+    /// The series of the current shards.
+    pub(super) series: Box<Series>,
+    pub(super) shard: Option<Box<Shard>>,
+    /// Bytes of column data in the current shard.
+    pub(super) bytes: u64,
+    pub(super) threads: RowThreads,
+    /// The time that shards took, of those finished since the last [`Folder::settle`].
+    pub(super) spent: Stages,
+    /// The finished shards.
+    pub(super) files: Vec<File>,
+    /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
+    pub(super) elsewhere: HashMap<String, String>,
+    /// The names of finished shards whose hash was compared when they were taken over from elsewhere, or that stay what they are.
+    pub(super) adopted: HashSet<String>,
+    /// The rows of the output to which this job appends.
+    pub(super) earlier_rows: u64,
+    pub(super) counts: Option<Value>,
+    pub(super) list: FinishedList,
+    /// The receiver of finished shards, if they are uploaded.
+    pub(super) uploads: Option<Arc<Uploads>>,
+    /// The output that this one replaces, and the files of others in the folder.
+    pub(super) owned: OwnFiles,
+    pub(super) placed: RenamedFiles,
+    /// The lock, held until the end of the run.
+    pub(super) lock: Option<Lock>,
+    /// It is cancelled when the run is.
+    pub(super) control: Control,
+}
+
+impl Folder {
+    /// Fails with [`Error::Output`] if other files are in the place of shards that are named after `stems`.
+    pub fn reserve(&self, stems: &[String]) -> Result<()> {
+        let is_taken =
+            |name: &&String| stems.iter().any(|stem| is_of_input(stem, name, self.coding.format));
+        let taken: Vec<String> = self.owned.others.iter().filter(is_taken).cloned().collect();
+        output_survey::refuse_in_the_way(&self.dir, &taken)
+    }
+
+    /// The path of the log of blocks.
+    pub fn blocks(&self) -> PathBuf {
+        self.work().join(BLOCKS)
+    }
+
+    /// The date and time that templates see: the start of the first run of this job.
+    pub fn now(&self) -> NaiveDateTime {
+        self.now
+    }
+
+    /// Ends the current shard, and starts the series of shards named after `stem`, after those that are
+    /// whole. Returns the rows of the whole ones.
+    pub fn begin(&mut self, stem: String) -> Result<u64> {
+        self.close_shard()?;
+        let behind = match &*self.series {
+            Series::Split(_) => 0,
+            Series::Input { behind, .. } => behind + self.in_series(),
+        };
+        *self.series = Series::Input { stem, behind };
+        Ok(self.files[behind..][..self.in_series()].iter().map(|file| file.rows).sum())
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut shard = if let Some(shard) = self.shard.take() {
+            shard
+        } else {
+            if let Series::Split(_) = *self.series {
+                // Unlisted shards up to the next number are known as this job's.
+                self.list.sync()?;
+            }
+            let path = self.work().join(self.next_shard());
+            Box::new(Shard::create(&path, self.coding, &batch.schema(), &self.threads)?)
+        };
+        shard.write(batch)?;
+        self.shard = Some(shard);
+        Ok(())
+    }
+
+    pub(super) fn close_shard(&mut self) -> Result<()> {
+        if let Some(shard) = self.shard.take() {
+            let (file, spent) = shard.close(self.next_shard())?;
+            self.spent += spent;
+            self.list_finished(file)?;
+        }
+        Ok(())
+    }
+
+    /// The name of the current shard.
+    fn next_shard(&self) -> String {
+        self.series.name(self.in_series(), self.coding.format)
+    }
+
+    /// The number of finished shards of the current series.
+    pub(super) fn in_series(&self) -> usize {
+        self.series.whole(&self.files, self.coding.format)
+    }
+
+    /// Ends a failed run: tells the runs that wait for it, and removes its files unless the next run can
+    /// resume from them.
+    pub fn fail(&mut self, error: &Error) {
+        if let (Some(failure), Some(lock), false) =
+            (SharedFailure::of(error), &mut self.lock, self.cannot_resume)
+        {
+            lock.tell(self.job.name(), failure);
+        }
+        if self.cannot_resume || !error.may_pass() {
+            self.shard = None;
+            self.threads.end();
+            self.placed.take_back();
+            let _ = self.clear(|_| false);
+        }
+    }
+
+    /// Removes all files of this job from the work folder except those that `kept` accepts by name.
+    pub(super) fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
+        self.lock().clear(&self.job, kept)
+    }
+
+    /// The files of this job in the work folder.
+    pub(super) fn files_of_work(&self) -> WorkFiles<'_> {
+        self.lock().files(&self.job)
+    }
+
+    pub(super) fn work(&self) -> &Path {
+        self.lock().work()
+    }
+
+    pub(super) fn lock(&self) -> &Lock {
+        self.lock.as_ref().expect("the lock is kept until the folder is dropped")
+    }
+}
+
+impl Sink for Folder {
+    fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum::<u64>() - self.earlier_rows
+    }
+
+    /// Ends the current shard.
+    fn begin_split(&mut self, split: Split) -> Result<()> {
+        self.close_shard()?;
+        *self.series = Series::Split(split);
+        Ok(())
+    }
+
+    fn use_threads(&mut self, threads: NonZeroUsize, bytes: u64) {
+        self.threads.limit(threads, bytes);
+    }
+
+    /// Writes to the current shard, and starts another when it is full.
+    ///
+    /// The shard of a row depends on the rows alone: a batch is cut where a shard is full.
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        // An empty batch becomes a shard only if there is no other.
+        if batch.num_rows() == 0 && self.in_series() > 0 {
+            return Ok(());
+        }
+        let columns: Vec<ColumnNumbers<'_>> =
+            batch.columns().iter().map(ColumnNumbers::of).collect();
+        let mut start = 0;
+        for row in 0..batch.num_rows() {
+            if self.bytes >= self.shard_bytes {
+                self.append(&batch.slice(start, row - start))?;
+                self.close_shard()?;
+                start = row;
+            }
+            self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
+        }
+        self.append(&batch.slice(start, batch.num_rows() - start))
+    }
+
+    fn keep_counts(&mut self, counts: Value) {
+        self.counts = Some(counts);
+    }
+
+    fn settle(&mut self) -> Result<Stages> {
+        if let Some(shard) = &mut self.shard {
+            self.spent += shard.settle()?;
+        }
+        Ok(std::mem::take(&mut self.spent))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A failure has nobody to be reported to. The unfinished shard is removed, by the next run if it stays.
+        self.shard = None;
+        self.threads.end();
+        self.placed.take_back();
+        self.lock = None;
+        if self.created {
+            // This removes the folder only if it is empty.
+            let _ = remove_empty(&self.dir);
+        }
+    }
+}
+
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Folder")
+            .field("dir", &self.dir)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,98 @@
+//! [`prepare`]: begins a job in a locked folder, or takes over what an unfinished run left there.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::NaiveDateTime;
+
+use super::leftovers::Leftovers;
+use super::lock::Lock;
+use super::output_folder::Folder;
+use super::output_survey;
+use super::renamed_files::RenamedFiles;
+use crate::config::identity::Identity;
+use crate::config::{Output, Split};
+use crate::error::Result;
+use crate::report::timing::Stages;
+use crate::sink::file_names::WORK;
+use crate::sink::groups::group_files;
+use crate::sink::manifest::Manifest;
+use crate::sink::shards::arrangement::Arrangement;
+use crate::sink::shards::finished_list::FinishedList;
+use crate::sink::shards::shard_names::Series;
+use crate::sink::shards::threads::RowThreads;
+use crate::util::control::Control;
+use crate::util::disk::regular;
+
+/// Takes over the files of an unfinished run in a folder that is locked, or begins the job there.
+pub(in crate::sink) fn prepare(
+    output: &Output,
+    job: &Arc<Identity>,
+    now: NaiveDateTime,
+    (lock, created): (Lock, bool),
+    control: &Control,
+) -> Result<Folder> {
+    let (dir, name) = (&output.dir, job.name());
+    let left = Leftovers::find(dir)?;
+    let arrangement = Arrangement::of(output);
+    if !output.overwrite {
+        output_survey::refuse_other_jobs(dir, job, &left)?;
+    }
+    let (remains, mut owned) = left.owned(dir, control)?;
+    group_files::remove_changed(dir, &mut owned.others);
+    if output.overwrite {
+        let others = owned.others.iter();
+        let in_the_way =
+            others.filter(|name| output_survey::is_in_the_way(name, arrangement)).cloned();
+        output_survey::refuse_in_the_way(dir, &in_the_way.collect::<Vec<_>>())?;
+    } else {
+        output_survey::refuse_all(dir, &owned.others, arrangement)?;
+    }
+    let mut folder = Folder {
+        dir: dir.clone(),
+        created,
+        cannot_resume: output.cannot_resume,
+        job: Arc::clone(job),
+        recipe: output.recipe.clone(),
+        now,
+        coding: output.coding,
+        shard_bytes: output.shard_bytes.max(1),
+        arrangement,
+        series: Box::new(Series::Split(Split::Train)),
+        shard: None,
+        bytes: 0,
+        threads: RowThreads::new(control),
+        spent: Stages::default(),
+        files: Vec::new(),
+        elsewhere: HashMap::new(),
+        adopted: HashSet::new(),
+        earlier_rows: 0,
+        counts: None,
+        list: FinishedList::new(lock.work(), &name),
+        uploads: None,
+        owned,
+        placed: RenamedFiles::default(),
+        lock: Some(lock),
+        control: control.with_same_flag(),
+    };
+    let is_mine = |it: &&Manifest| !output.cannot_resume && it.job.differences(job).is_none();
+    match left.started.as_ref().filter(is_mine) {
+        Some(started) => folder.resume(started.now, &left, remains, &name, control)?,
+        None => folder.start(&left, remains)?,
+    }
+    Ok(folder)
+}
+
+/// Removes a leftover work folder from a finished folder, if the run that finished it was killed at the very
+/// end.
+pub(in crate::sink) fn tidy(dir: &Path, control: &Control) {
+    // It does no harm where it has to stay.
+    if regular::is_folder(&dir.join(WORK))
+        && let Ok((lock, _)) = Lock::take(dir, None, false, control)
+        && let Ok(Leftovers { started: Some(started), .. }) = Leftovers::find(dir)
+    {
+        group_files::remove(lock.work());
+        let _ = lock.clear(&started.job, |_| false);
+    }
+}
