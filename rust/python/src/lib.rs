@@ -4,6 +4,7 @@
 
 mod arrays;
 mod arrow;
+mod byte_sizes;
 mod callers;
 mod calls;
 mod convert;

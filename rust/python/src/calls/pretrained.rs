@@ -8,9 +8,9 @@ use fastpack_tokenize::loading::regular;
 use fastpack_tokenize::{Built, Engine, NamedTemplate, Pretrained, SpecialTokens, Tokenizer};
 use pyo3::prelude::*;
 
+use crate::convert::refuse;
 use crate::error;
 use crate::interruptible::{self, Interrupted};
-use crate::options::PyIds;
 
 /// A loaded tokenizer, its special tokens and its chat templates.
 #[pyclass(name = "Pretrained", module = "fastpack", frozen)]
@@ -205,5 +205,18 @@ impl PyPretrained {
 impl PyPretrained {
     fn new(pretrained: Pretrained, name: Option<String>) -> Self {
         Self { pretrained: Arc::new(pretrained), name }
+    }
+}
+
+/// Token ids: a list, or an object with `tolist`, such as an array.
+struct PyIds(Vec<u32>);
+
+impl<'py> FromPyObject<'_, 'py> for PyIds {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let list =
+            if value.hasattr("tolist")? { value.call_method0("tolist")? } else { value.to_owned() };
+        list.extract().map(Self).map_err(|_| refuse(value, "ids", "a list or array of ids"))
     }
 }

@@ -5,17 +5,18 @@ use fastpack_core::config::{ShapeName, Strategy};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::options::columns::PyColumn;
 use crate::options::inputs::{PyPart, PyShape};
+use crate::options::job_options::PyOnBadRecord;
 use crate::options::objective::{PyObjective, PyPreferenceForm};
 use crate::options::output::{PyCompression, PyFormatName, PyRowLayout};
 use crate::options::packing::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
 };
 use crate::options::source_shares::PyStoppingStrategy;
+use crate::options::special_tokens::{PySpecialInText, PyTrainOnEos};
 use crate::options::stream::{PyOnEnd, PyOnExhausted, PyWeightUnit};
-use crate::options::{
-    PyColumn, PyOnBadRecord, PySpecialInText, PyTrainOnEos, PyTrainOnWord, PyTurns,
-};
+use crate::options::train_on::{PyTrainOnWord, PyTurns};
 
 /// Returns a dict from the name of each option that takes words to those words.
 #[pyfunction]

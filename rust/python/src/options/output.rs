@@ -11,9 +11,9 @@ use fastpack_core::config::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
+use crate::byte_sizes::read_byte_size;
 use crate::convert::{field, read_share, refuse, word, words};
 use crate::error;
-use crate::options::byte_sizes::read_byte_size;
 use crate::options::storage::PyStorageOptions;
 
 /// The output folder, and how it is written.

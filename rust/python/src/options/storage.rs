@@ -7,8 +7,8 @@ use std::sync::Arc;
 use fastpack_core::config::{ResolvedFile, StorageOptions};
 use pyo3::prelude::*;
 
+use crate::byte_sizes::read_byte_size;
 use crate::convert::{field, refuse};
-use crate::options::byte_sizes::read_byte_size;
 
 /// The options of remote storage: credentials, retries, the block cache, and files that Python has found.
 #[pyclass(name = "StorageOptions", module = "fastpack._fastpack", frozen)]

@@ -3,9 +3,9 @@
 use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 
-use crate::options::PySpecialTokens;
 use crate::options::output::{PyFormat, PyGroups};
 use crate::options::packing::{PyLongDocuments, PyPacking, PyPadding, PyRowOrder};
+use crate::options::special_tokens::PySpecialTokens;
 use crate::options::stream::{PyRanks, PySelect};
 
 /// Checks the fields of a value of `option`, for those classes of values that do not override `Value.check`.
