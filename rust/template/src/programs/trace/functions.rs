@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{StringOrigin, Trace};
+use super::run_trace::{StringOrigin, Trace};
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
 use crate::language::operators::Comparison;

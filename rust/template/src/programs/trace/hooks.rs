@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{Trace, address_of};
+use super::addresses::address_of;
+use super::run_trace::Trace;
 use crate::json::Json;
 use crate::language::methods::View;
 use crate::language::operators::{Binary, Comparison};

@@ -1,6 +1,7 @@
 //! Records comparisons of whole messages.
 
-use super::{Trace, address_of};
+use super::addresses::address_of;
+use super::run_trace::Trace;
 use crate::json::{Json, Map};
 use crate::language::operators::Comparison;
 use crate::programs::steps::{Comparand, Guard};
