@@ -4,7 +4,7 @@ use std::fmt;
 
 use tokenizers::{Decoder, DecoderWrapper};
 
-use super::file::WrittenModel;
+use super::recognition::WrittenModel;
 use crate::added::AddedToken;
 use crate::hardware::AHEAD;
 use crate::pieces::Vocabulary;

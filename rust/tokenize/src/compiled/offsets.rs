@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::compiled_tokenizer::Compiled;
+use super::memory::ThreadMemory;
 use super::names::Names;
 use super::post_processor::Trim;
-use super::{Compiled, ThreadMemory};
 use crate::compiled::spans::{Source, Watch};
 use crate::encoding::SpecialTokens;
 

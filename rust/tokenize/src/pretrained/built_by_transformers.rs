@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use super::folder::Folder;
-use super::{NamedTemplate, Pretrained, checked_engine, stop_tokens};
+use super::folder_files::checked_engine;
+use super::pretrained_tokenizer::{BuiltBy, Pretrained, stop_tokens};
+use super::templates::NamedTemplate;
 use crate::error::Result;
 use crate::loading::load;
 use crate::tokenizer::Tokenizer;
@@ -25,15 +25,6 @@ pub struct Built {
     pub chat_templates: Vec<NamedTemplate>,
     /// As [`Pretrained::call`].
     pub call: String,
-}
-
-/// The identity of a tokenizer that transformers built: another version may build another one of the same folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuiltBy {
-    /// The version of transformers.
-    pub transformers: String,
-    /// The BLAKE3 hash of the `tokenizer.json` that it built, in hexadecimal.
-    pub tokenizer_json: String,
 }
 
 impl Pretrained {

@@ -9,250 +9,25 @@
 //!                                                                 └──► backend: tokens added, post-processor
 //! a class without a recipe ──► transformers ──► built
 //! ```
+//!
+//! Begin with [`pretrained_tokenizer`].
 
 mod auto;
 mod backend;
 mod built_by_transformers;
+mod call_settings;
 mod classes;
 mod conversion;
 mod folder;
+mod folder_files;
 mod model_types;
 mod names;
+mod pretrained_tokenizer;
 mod settings;
 mod templates;
 mod token;
 mod vocabulary;
 
-use std::path::Path;
-
-use serde_json::{Map, Value, json};
-
-use crate::error::Result;
-use crate::hugging_face;
-use crate::loading::load;
-use crate::models::scores;
-use crate::tokenizer::Tokenizer;
-use auto::Evidence;
-use backend::Backend;
-pub use built_by_transformers::{Built, BuiltBy};
-use classes::Recipe;
-use conversion::Converted;
-use folder::Folder;
-use names::{BACKEND, unsupported};
-use settings::Settings;
+pub use built_by_transformers::Built;
+pub use pretrained_tokenizer::{BuiltBy, Pretrained};
 pub use templates::NamedTemplate;
-use vocabulary::Vocabulary;
-
-/// A tokenizer, with the special tokens and chat templates of its model folder.
-#[derive(Clone, Debug)]
-pub struct Pretrained {
-    /// The tokenizer.
-    pub tokenizer: Tokenizer,
-    /// `special_tokens_map`: pairs such as (`bos_token`, `<s>`), in the order in which templates see them.
-    pub special_tokens: Vec<(String, String)>,
-    /// Contents of the tokens of `eos_token_id` in the folder's `generation_config.json`; empty if it names none.
-    pub stop_tokens: Vec<String>,
-    /// The chat templates of the folder; empty if it has none.
-    pub chat_templates: Vec<NamedTemplate>,
-    /// The class of the folder and its settings for padding and truncation, as a JSON object with `class`,
-    /// `model_input_names`, `model_max_length`, `padding_side` and `truncation_side`; `{}` if there is no
-    /// folder.
-    pub call: String,
-    /// The transformers that built it, if fastpack did not.
-    pub built_by: Option<BuiltBy>,
-}
-
-/// The settings that decide the result of calling the tokenizer object, besides the ids.
-const OF_CALLS: [&str; 4] =
-    ["model_input_names", "model_max_length", "padding_side", "truncation_side"];
-
-impl Pretrained {
-    /// Reads a model folder as `AutoTokenizer.from_pretrained` does. Fails with [`Error::ForeignClass`](crate::error::Error::ForeignClass) if only
-    /// transformers knows the rules of its class; [`Self::from_built`] then takes what it builds.
-    pub fn from_dir(dir: &Path) -> Result<Self> {
-        Self::from_named_dir(dir, dir)
-    }
-
-    /// Reads the folder `dir`, which the caller calls `name`: a repository such as `google/umt5-small`.
-    ///
-    /// `transformers` treats a few repositories by their name; for all others this is [`Self::from_dir`].
-    pub fn from_named_dir(dir: &Path, name: &Path) -> Result<Self> {
-        let folder = Folder::new(dir);
-        let config = folder.object("config.json")?.unwrap_or_default();
-        let tokenizer_config = folder.object("tokenizer_config.json")?.unwrap_or_default();
-        check_versions(&tokenizer_config)?;
-        let chat_templates = templates::read(&folder, &tokenizer_config)?;
-        let file = folder.text(load::FILE)?;
-        let class = auto::class(&Evidence {
-            name,
-            config: &config,
-            tokenizer_config: &tokenizer_config,
-            byte_level: file.as_ref().is_some_and(|json| json.contains("\"ByteLevel\"")),
-            folder: &folder,
-        })?;
-        let recipe = classes::recipe(&class);
-        if recipe.is_none() && class != BACKEND {
-            return Err(folder.foreign(&class));
-        }
-        let (json, converted) = if let Some(json) = file {
-            (json, None)
-        } else {
-            let settings = Settings::gather(&folder, tokenizer_config.clone(), &Value::Null, true)?;
-            let converted = conversion::read(&folder, &class, &settings)?.ok_or_else(|| {
-                let reason = format!(
-                    "is missing, and what `{class}` reads instead is not here or not known to fastpack; save one \
-                     with `AutoTokenizer.from_pretrained(...).save_pretrained(...)`"
-                );
-                folder.malformed(load::FILE, reason)
-            })?;
-            (converted.file.to_string(), Some(converted))
-        };
-        // Other classes have the scores from Python, which reads them as they are written.
-        let published = (class == BACKEND).then(|| scores::as_published(&json)).flatten();
-        let json = published.unwrap_or(json);
-        let mut call = of_calls(&class, &tokenizer_config);
-        let files = FolderFiles { folder: &folder, recipe, converted, config: tokenizer_config };
-        // Most tokenizers can be built without their merges, in a fraction of the time. Otherwise the whole
-        // file is read, which also finds and reports its faults.
-        let quick = load::parse_without_merges(&json).and_then(|outline| {
-            take_sides(&mut call, &outline);
-            let (backend, model) = files.backend(outline, &json).ok()?;
-            let special_tokens = backend.special_tokens_map();
-            let tokenizer = Tokenizer::from_outline(json.clone(), &model, &backend.engine)?;
-            Some((tokenizer, special_tokens))
-        });
-        let (tokenizer, special_tokens) = if let Some(found) = quick {
-            found
-        } else {
-            let whole = load::parse(&json)?;
-            take_sides(&mut call, &whole);
-            let (backend, model) = files.backend(whole, &json)?;
-            let special_tokens = backend.special_tokens_map();
-            (Tokenizer::from_engine(&model, backend.engine), special_tokens)
-        };
-        let stop_tokens = stop_tokens(&folder, &tokenizer)?;
-        let call = call.to_string();
-        Ok(Self { tokenizer, special_tokens, stop_tokens, chat_templates, call, built_by: None })
-    }
-
-    /// The token that fills up rows (`pad_token`), if the tokenizer names one.
-    pub fn pad_token(&self) -> Option<&str> {
-        self.special_token("pad_token")
-    }
-
-    /// The token that ends a text (`eos_token`), if the tokenizer names one.
-    pub fn eos_token(&self) -> Option<&str> {
-        self.special_token("eos_token")
-    }
-
-    /// The content of a named special token.
-    pub fn special_token(&self, name: &str) -> Option<&str> {
-        self.special_tokens.iter().find(|(key, _)| key == name).map(|(_, content)| content.as_str())
-    }
-}
-
-/// The tokens of `eos_token_id` in `generation_config.json`, one or a list.
-fn stop_tokens(folder: &Folder<'_>, tokenizer: &Tokenizer) -> Result<Vec<String>> {
-    let config = folder.object("generation_config.json")?.unwrap_or_default();
-    let ids = match config.get("eos_token_id") {
-        Some(Value::Array(ids)) => ids.clone(),
-        Some(id) => vec![id.clone()],
-        None => Vec::new(),
-    };
-    let ids = ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok());
-    Ok(ids.filter_map(|id| tokenizer.id_to_token(id)).collect())
-}
-
-/// The class and its settings of `OF_CALLS`.
-fn of_calls(class: &str, config: &Map<String, Value>) -> Value {
-    let mut call = json!({"class": class});
-    for name in OF_CALLS {
-        // `max_len` is the older name of the limit.
-        let older = (name == "model_max_length").then(|| config.get("max_len")).flatten();
-        call[name] = config.get(name).or(older).cloned().unwrap_or_default();
-    }
-    call
-}
-
-/// Takes the sides of padding and truncation from `tokenizer.json` where the configuration leaves them open.
-fn take_sides(call: &mut Value, tokenizer: &Value) {
-    for (name, part) in [("padding_side", "padding"), ("truncation_side", "truncation")] {
-        if call[name].is_null()
-            && let Some(direction) = tokenizer[part]["direction"].as_str()
-        {
-            call[name] = direction.to_lowercase().into();
-        }
-    }
-}
-
-/// The folder, the recipe of its tokenizer class and its configuration.
-struct FolderFiles<'a> {
-    folder: &'a Folder<'a>,
-    /// The rules of the class; `None` for one that takes `tokenizer.json` as it is.
-    recipe: Option<Recipe>,
-    /// The file that the folder has instead of a `tokenizer.json`, as one.
-    converted: Option<Converted>,
-    config: Map<String, Value>,
-}
-
-impl FolderFiles<'_> {
-    /// Builds the tokenizer from `tokenizer`, the value of `json`; also returns the model that it was built
-    /// from.
-    fn backend(&self, mut tokenizer: Value, json: &str) -> Result<(Backend, Value)> {
-        // The padding of the file can name the pad token, if nothing else does.
-        let padding = tokenizer.get("padding").cloned();
-        load::check(&mut tokenizer)?;
-        let is_converted = self.converted.is_some();
-        let mut settings =
-            Settings::gather(self.folder, self.config.clone(), &tokenizer, is_converted)?;
-        for (name, value) in self.converted.iter().flat_map(|converted| &converted.settings) {
-            settings.set(name, value.clone());
-        }
-        if self.converted.as_ref().is_some_and(|converted| converted.adds_unnormalized) {
-            settings.added_tokens.values_mut().for_each(|it| it.normalized = Some(false));
-        }
-        let is_whole = self.converted.as_ref().is_some_and(|converted| converted.is_whole);
-        let Some(recipe) = self.recipe else {
-            let engine = checked_engine(&tokenizer)?;
-            let backend = Backend::new(self.folder, engine, settings, None, padding.as_ref())?;
-            return Ok((backend, tokenizer["model"].take()));
-        };
-        let settings = recipe.arguments(settings)?;
-        if is_whole {
-            let engine = checked_engine(&tokenizer)?;
-            let mut backend = Backend::new(self.folder, engine, settings.clone(), None, None)?;
-            (recipe.finish)(&mut backend, &settings)?;
-            return Ok((backend, tokenizer["model"].take()));
-        }
-        let mut built = (recipe.build)(&settings, &Vocabulary { tokenizer: &tokenizer, json })?;
-        load::check(&mut built)?;
-        let engine = checked_engine(&built)?;
-        // The engine of the class takes over the post-processor of the file.
-        let processor = tokenizer.get("post_processor");
-        let mut backend =
-            Backend::new(self.folder, engine, settings.clone(), processor, padding.as_ref())?;
-        (recipe.finish)(&mut backend, &settings)?;
-        Ok((backend, built["model"].take()))
-    }
-}
-
-/// The engine of a checked `tokenizer.json`.
-fn checked_engine(tokenizer: &Value) -> Result<tokenizers::Tokenizer> {
-    let engine = hugging_face::build(tokenizer)?;
-    hugging_face::check_added_tokens(tokenizer, &engine)?;
-    Ok(engine)
-}
-
-/// Refuses a folder that has a `tokenizer.json` for each version of transformers.
-fn check_versions(config: &Map<String, Value>) -> Result<()> {
-    let files = config.get("fast_tokenizer_files").and_then(Value::as_array);
-    let others =
-        files.map_or(&[][..], Vec::as_slice).iter().any(|file| file.as_str() != Some(load::FILE));
-    if others {
-        return Err(unsupported(
-            BACKEND,
-            "`fast_tokenizer_files` lists a tokenizer.json for each version of transformers",
-        ));
-    }
-    Ok(())
-}

@@ -2,7 +2,13 @@
 
 use serde_json::Value;
 
-use super::*;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::{Encoder, Tokenizer};
+use crate::encoding::{Encoding, SpecialTokens};
+use crate::error::{Error, Result};
+use crate::hugging_face;
 
 /// A byte-level tokenizer without merges; if `split`, it cuts words as GPT-2 does.
 fn bytes(split: bool) -> Tokenizer {

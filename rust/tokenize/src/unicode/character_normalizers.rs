@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use tokenizers::normalizers::{Nmt, StripAccents};
 use tokenizers::{NormalizedString, Normalizer};
 
-use super::Table;
+use super::code_point_table::{CODE_POINTS, Table};
 
 /// The number of characters in one text for the crate.
 const ASKED_TOGETHER: usize = 1 << 14;
@@ -24,7 +24,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     fn new(normalizer: &impl Normalizer) -> Self {
-        let mut bytes = vec![0; super::CODE_POINTS].into_boxed_slice();
+        let mut bytes = vec![0; CODE_POINTS].into_boxed_slice();
         let mut become_text = HashMap::new();
         let scalars: Vec<char> = (0..=0x10_FFFF).filter_map(char::from_u32).collect();
         for together in scalars.chunks(ASKED_TOGETHER) {

@@ -4,7 +4,8 @@
 //! A heap costs about 100 ns a byte on a million `a`. Here a push is one store, and three levels of bitmaps
 //! give the lowest rank.
 
-use super::{Merges, NONE, Symbol};
+use super::merges::Merges;
+use super::ranked_places::{NONE, Symbol};
 
 /// The end of the linked list.
 const END: u32 = u32::MAX;

@@ -1,10 +1,14 @@
 //! Compares merging with its definition: find the leftmost pair of the lowest rank, and merge it.
 
+use std::ops::Range;
+
 use proptest::prelude::*;
 
 use super::buckets::Buckets;
-use super::windows::{WindowSize, WindowSizes};
-use super::*;
+use super::interleaved_words::InterleavedWords;
+use super::lowest_rank_first::reduce_any;
+use super::merges::{Merge, Merges};
+use super::windows::{WindowSize, WindowSizes, Windows};
 
 /// A random model over four letters: tokens as texts, merges in the order of their ranks.
 fn models() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<Merge>)> {

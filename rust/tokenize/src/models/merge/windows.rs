@@ -10,7 +10,10 @@
 use std::ops::Range;
 
 use super::buckets::Buckets;
-use super::{InterleavedWord, Merges, SMALL, Symbol, TOGETHER};
+use super::interleaved_words::InterleavedWord;
+use super::last_merges::TOGETHER;
+use super::merges::Merges;
+use super::ranked_places::{SMALL, Symbol};
 use crate::cancel_flag::CancelFlag;
 
 /// The sizes of windows.

@@ -2,8 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::*;
-use crate::split::{Cl100k, Gpt2, O200k};
+use super::fill_window::{Windowed, fill, fill_with};
+use crate::split::cl100k::Cl100k;
+use crate::split::classify::portable;
+use crate::split::contraction::Contraction;
+use crate::split::cursor::{Cursor, position};
+use crate::split::gpt2::Gpt2;
+use crate::split::o200k::O200k;
+use crate::split::text::Stretch;
 
 const CONTRACTIONS: [Contraction; 3] =
     [Contraction::None, Contraction::Sensitive, Contraction::Insensitive];

@@ -17,13 +17,13 @@ use crate::loading::load::merge_pair;
 const LARGEST_ID: u32 = i32::MAX as u32;
 
 /// The type of a `WordPiece` model.
-pub(super) const WORD_PIECE: &str = "WordPiece";
+pub(in crate::compiled) const WORD_PIECE: &str = "WordPiece";
 
 /// The type of a unigram model.
-pub(super) const UNIGRAM: &str = "Unigram";
+pub(in crate::compiled) const UNIGRAM: &str = "Unigram";
 
 /// The type of a model whose tokens are whole words.
-pub(super) const WORD_LEVEL: &str = "WordLevel";
+pub(in crate::compiled) const WORD_LEVEL: &str = "WordLevel";
 
 /// A `tokenizer.json` whose model is of a known type.
 #[derive(Debug, serde::Deserialize)]

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::engines::general::General;
-use super::engines::space_prefix::{META_CHARACTER, Prefix};
 use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel};
-use super::normalizers::bert::{Bert, bert};
-use super::normalizers::chain::Chain;
-use super::normalizers::compose::Composer;
-use super::normalizers::normalize::Normalizer;
-use super::post_processor::Template;
-use super::pre_tokenizer::Cutting;
-use super::{Compiled, Model, models, pre_tokenizer};
+use super::models;
 use crate::added::{AddedToken, Finder, Matcher};
+use crate::compiled::compiled_tokenizer::{Compiled, Model};
+use crate::compiled::engines::general::General;
+use crate::compiled::engines::space_prefix::{META_CHARACTER, Prefix};
+use crate::compiled::normalizers::bert::{Bert, bert};
+use crate::compiled::normalizers::chain::Chain;
+use crate::compiled::normalizers::compose::Composer;
+use crate::compiled::normalizers::normalize::Normalizer;
+use crate::compiled::post_processor::Template;
+use crate::compiled::pre_tokenizer;
+use crate::compiled::pre_tokenizer::Cutting;
 
 /// The parts of a tokenizer that decide the ids.
 #[derive(Clone, Copy, Debug)]

@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::engines::bert_word_piece::WordPieceEngine;
-use super::engines::byte_level::{ByteLevel, Unknown};
-use super::engines::general::{Affixes, Characters, Fallback, Maker, WordLevel};
-use super::engines::sentence;
-use super::engines::sentence::{Missing, Sentence};
-use super::engines::space_prefix::{META_CHARACTER, Prefix};
-use super::engines::unigram;
-use super::engines::unigram::Unigram;
-use super::engines::word_piece;
-use super::engines::word_piece::WordPiece;
 use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, WrittenModel};
-use super::normalizers::bert::Bert;
-use super::pre_tokenizer::Spaces;
+use crate::compiled::engines::bert_word_piece::WordPieceEngine;
+use crate::compiled::engines::byte_level::{ByteLevel, Unknown};
+use crate::compiled::engines::general::{Affixes, Characters, Fallback, Maker, WordLevel};
+use crate::compiled::engines::sentence;
+use crate::compiled::engines::sentence::{Missing, Sentence};
+use crate::compiled::engines::space_prefix::{META_CHARACTER, Prefix};
+use crate::compiled::engines::unigram;
+use crate::compiled::engines::unigram::Unigram;
+use crate::compiled::engines::word_piece;
+use crate::compiled::engines::word_piece::WordPiece;
+use crate::compiled::normalizers::bert::Bert;
+use crate::compiled::pre_tokenizer::Spaces;
 use crate::loading::in_parallel::both;
 use crate::models::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::models::viterbi::Viterbi;
