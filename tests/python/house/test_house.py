@@ -130,7 +130,7 @@ def test_only_supervise_detaches_attaches_and_looks_at_signals(word, homes):
 def test_threads_are_started_in_one_place():
     """Threads that the system may refuse: in the core, and in the crate below it, which is used alone too."""
     crates = {
-        CORE: {"threads.rs", "tasks.rs"},
+        CORE: {"threads.rs", "request_threads.rs"},
         BINDING: set(),
         ROOT / "rust" / "tokenize" / "src": {"in_parallel.rs"},
     }
@@ -313,7 +313,7 @@ EVIDENCE = {
     "util/disk/removal.rs": "a file that this process has made",
     "util/disk/sealed.rs": "sealed text in a cache",
     "sink/bucket/work.rs": "the job in a name, and the record of a job that has begun",
-    "sink/folder/replace_outputs.rs": "the mark of a file in an entry of the cache, and the second name of a shard that stays",
+    "sink/folder/discarded_outputs.rs": "the mark of a file in an entry of the cache, and the second name of a shard that stays",
     "sink/bucket/replaced_outputs.rs": "the manifests of outputs in a bucket",
     "sink/bucket/uploaded_copies.rs": "the manifest of a finished folder",
     "sink/groups/group_files.rs": "the work folder of a job of groups",

@@ -8,8 +8,8 @@ use fastpack_tokenize::{Encoder, Encoding, LONGEST_COMPARED, SpecialTokens, Toke
 
 use crate::error::{Error, Result};
 use crate::util::control::Control;
-use crate::util::ordered::ordered;
-use crate::util::sample::places_before;
+use crate::util::threads_in_order::ordered;
+use crate::util::verified_places::places_before;
 
 /// Bytes of text that a thread takes at once: some thousand tokens, so that taking costs nothing beside
 /// encoding.

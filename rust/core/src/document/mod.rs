@@ -9,7 +9,6 @@ pub(crate) mod class_names;
 mod documents;
 pub mod encoders;
 pub mod ids;
-mod literals;
 mod ordinary_ranges;
 pub mod pictures;
 mod ragged_columns;
@@ -17,6 +16,7 @@ mod several_texts;
 mod span_edges;
 pub mod store;
 mod surrounding_tokens;
+mod template_literals;
 pub mod tokenize;
 
 pub use crate::record::TrainedRun;

@@ -6,11 +6,11 @@ use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
 use super::bos_and_eos::{BosAndEos, TextKind};
 use super::documents::Documents;
-use super::literals::Literals;
 use super::pictures;
 use super::ragged_columns::{PICTURES, TURN_ENDS};
 use super::span_edges::Edges;
 use super::surrounding_tokens::SurroundingTokens;
+use super::template_literals::Literals;
 use crate::config::Bos;
 use crate::record::Fault;
 use crate::record::TrainedRun;

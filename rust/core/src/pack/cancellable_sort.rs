@@ -9,7 +9,7 @@ const SMALL_TABLE: usize = 1 << 20;
 
 /// True if a table with an entry for each length up to `longest` is worth its memory for `items` pieces.
 ///
-/// A tree in place of the table of [`spaces`](super::strategies::spaces) makes `best_fit` take 1.0 to 2.5 times as long for a million
+/// A tree in place of the table of [`rows_by_room`](super::strategies::rows_by_room) makes `best_fit` take 1.0 to 2.5 times as long for a million
 /// lengths of `benches/lengths.py` (November 2026, one core). A table alone would take gigabytes for rows without a bound.
 pub(super) fn table_pays(longest: u32, items: usize) -> bool {
     longest as usize <= SMALL_TABLE.max(items.saturating_mul(4))

@@ -15,7 +15,7 @@ use super::fetching::in_order::{Access, ObjectReader};
 use super::fetching::object::Object;
 use super::fetching::table_parts::{Ranged, RangedReader};
 use super::stat::Stat;
-use crate::util::disk::local::LocalFile;
+use crate::util::disk::local_file::LocalFile;
 use crate::util::disk::retry::retry;
 
 /// A file to read.

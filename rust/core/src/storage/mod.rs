@@ -9,13 +9,13 @@ mod buckets;
 pub(crate) mod cache;
 pub(crate) mod cancelled_or_changed;
 mod fetching;
+mod find_objects;
 mod http;
 mod location;
 mod pictures;
-mod search;
+mod request_threads;
 mod session;
 mod stat;
-mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +23,8 @@ pub(crate) use address::{is_url, is_web, public};
 pub(crate) use buckets::lease::{Lease, SeenLocks};
 pub(crate) use buckets::objects::Version;
 pub(crate) use buckets::target::{LOCK, Target};
+pub(crate) use find_objects::{Named, Outputs};
 pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader, version_of};
 pub(crate) use pictures::remote_url;
 pub use pictures::{HubAccess, PictureContent, PictureStorage, RemotePictures};
-pub(crate) use search::{Named, Outputs};
 pub(crate) use session::Session;

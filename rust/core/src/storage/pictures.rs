@@ -21,7 +21,7 @@ use super::session::Session;
 use crate::config::{ResolvedFile, StorageOptions};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
-use crate::util::ordered::ordered_within;
+use crate::util::threads_in_order::ordered_within;
 
 /// The beginning of the names of files on the hub.
 const HUB: &str = "hf://";

@@ -18,8 +18,8 @@ use super::fetching::object::{Object, SharedParts};
 use super::fetching::resumed_requests::ObjectBackend;
 use super::http::retrying_client::RetryingClient;
 use super::http::web::{HEAD, Web};
+use super::request_threads::Tasks;
 use super::stat::Stat;
-use super::tasks::Tasks;
 use crate::config::{FileFacts, FileSystem, ResolvedFile, StorageOptions};
 use crate::error::{Error, Result};
 

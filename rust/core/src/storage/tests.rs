@@ -20,7 +20,7 @@ use super::fetching::object::{Object, SharedParts};
 use super::fetching::resumed_requests::ObjectBackend;
 use super::http::retrying_client::RetryingClient;
 use super::location::{Location, RangeFile};
-use super::tasks::Tasks;
+use super::request_threads::Tasks;
 
 /// An object of `size` bytes, its bytes and its store.
 fn object(size: usize) -> (Location, Vec<u8>, Arc<InMemory>) {

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::lane;
 use super::lane::block_queues::BlockQueues;
+use super::lane::lane_blocks::Walk;
 use super::lane::packed_block::PackedBlock;
 use super::lane::record_order::RecordOrder;
-use super::lane::walk::Walk;
 use crate::error::Result;
 use crate::pipeline::ChosenBlocks;
 use crate::util::control::Control;
@@ -68,7 +68,7 @@ impl Makers<'_, '_, '_> {
                 // The caller's functions see the blocks of a lane in order.
                 Some(found) => {
                     let block = self.single.transformed(found.block)?;
-                    Ok(Some(lane::walk::WalkedBlock { block, ..found }))
+                    Ok(Some(lane::lane_blocks::WalkedBlock { block, ..found }))
                 }
             })
         };

@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use super::cache_misses;
-use super::memory::{BATCH, Gap, NOWHERE, QueuedPiece, ThreadMemory};
 use super::piece_encoder::{PieceEncoder, QueuedRun};
 use super::spans::{Origin, Watch};
+use super::thread_caches::{BATCH, Gap, NOWHERE, QueuedPiece, ThreadMemory};
 use crate::pieces::{LONGEST, MOST, PieceCache, PieceKey};
 use crate::split::{Cursor, position};
 

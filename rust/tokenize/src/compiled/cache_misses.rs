@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use super::memory::{Absent, Gap, NOWHERE, QueuedPiece, STEP, ThreadMemory};
 use super::piece_encoder::{PieceEncoder, QueuedRun};
+use super::thread_caches::{Absent, Gap, NOWHERE, QueuedPiece, STEP, ThreadMemory};
 use crate::pieces::MOST;
 
 /// Finds or makes the ids of the missing pieces.

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::compiled_tokenizer::Compiled;
-use super::memory::ThreadMemory;
 use super::names::Names;
 use super::post_processor::Trim;
+use super::thread_caches::ThreadMemory;
 use crate::compiled::spans::{Source, Watch};
 use crate::encoding::SpecialTokens;
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::memory::{Gap, QueuedPiece, ThreadMemory};
 use super::spans::{Origin, Watch};
+use super::thread_caches::{Gap, QueuedPiece, ThreadMemory};
 use crate::pieces::PieceKey;
 use crate::split::Cursor;
 

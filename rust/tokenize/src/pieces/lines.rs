@@ -1,7 +1,7 @@
 //! A hash table from short pieces to numbers: a look-up reads one cache line.
 
 use super::key::PieceKey;
-use super::memory::{Line, LineMemory};
+use super::mapped_memory::{Line, LineMemory};
 
 /// The number of pieces in a line: six words of keys, then their numbers, and a byte that says whether a
 /// piece overflowed to the next line. A key of zeros is a free entry.

@@ -4,7 +4,7 @@ mod cache;
 mod key;
 mod lines;
 mod long;
-mod memory;
+mod mapped_memory;
 mod prefixes;
 mod table;
 mod vocabulary;

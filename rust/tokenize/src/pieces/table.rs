@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::key::{PieceKey, SPARE};
-use super::memory::{LARGE, LineMemory, SharedLine, SharedLines};
+use super::mapped_memory::{LARGE, LineMemory, SharedLine, SharedLines};
 use crate::hardware::AHEAD;
 
 /// The most ids that an entry holds.

@@ -6,7 +6,7 @@ use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 
 use crate::error::{Error, Result};
 use crate::pipeline::job::Job;
-use crate::util::sample::places_before;
+use crate::util::verified_places::places_before;
 
 /// The comparison of a run with the reference engine.
 pub(super) struct ReferenceCheck {

@@ -29,7 +29,7 @@ use crate::report::ledger::{DroppedRecord, Ledger};
 use crate::report::timing::{Clock, Stage, Stages, Work};
 use crate::source::{Block, InputBlocks};
 use crate::util::control::{Control, Phase};
-use crate::util::ordered::ordered;
+use crate::util::threads_in_order::ordered;
 
 /// Replaces the offset of a record by the number of its line.
 pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;

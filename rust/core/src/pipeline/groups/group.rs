@@ -28,8 +28,8 @@ use crate::sink::{
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
-use crate::util::ordered::ordered;
 use crate::util::start_thread::FILE_THREADS;
+use crate::util::threads_in_order::ordered;
 
 /// Bits of the number of a block that count the blocks of a group.
 const BLOCK_BITS: u32 = 40;

@@ -24,7 +24,7 @@ use crate::report::ledger::Reason;
 use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
 use crate::util::control::{Control, Phase};
-use crate::util::ordered::ordered_within;
+use crate::util::threads_in_order::ordered_within;
 
 /// Packs documents into rows, and counts them.
 pub(crate) struct Packing<'a> {

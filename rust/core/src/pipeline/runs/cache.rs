@@ -22,7 +22,7 @@ use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_barred, is_damaged
 use crate::source::{FoundFiles, SourceFile};
 use crate::util::control::Control;
 use crate::util::disk::regular;
-use crate::util::ordered::ordered;
+use crate::util::threads_in_order::ordered;
 
 /// The kept tokens of some records: a folder in the cache, named after the identity of the job.
 pub(super) struct CacheEntry {

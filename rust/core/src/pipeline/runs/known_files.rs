@@ -20,7 +20,7 @@ use crate::source::{
 use crate::util::control::Control;
 use crate::util::disk::hex_hash::HexHash;
 use crate::util::message::ShownPath;
-use crate::util::ordered::ordered;
+use crate::util::threads_in_order::ordered;
 
 /// The files that a finished folder was not packed from yet, and the lines by which others have grown.
 pub(super) struct NewFiles {

@@ -15,7 +15,7 @@ use crate::storage::cache::{BlockCache, usual_size};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes};
 use crate::util::disk::removal::Temporary;
-use crate::util::ordered::ordered;
+use crate::util::threads_in_order::ordered;
 
 pub use crate::storage::cache::files::HeldFile;
 

@@ -22,7 +22,7 @@ use crate::report::timing::Work;
 use crate::sink::{KeptTokens, Sink, kept};
 use crate::storage::RemotePictures;
 use crate::util::control::{Control, Phase};
-use crate::util::ordered::ordered;
+use crate::util::threads_in_order::ordered;
 use crate::util::wording::{message, set};
 
 /// Packs the tokens that [`pack_dir`](crate::pipeline::pack_dir) kept in the folder `source` into files in

@@ -13,8 +13,8 @@ use crate::sink::shards::arrangement::Arrangement;
 use crate::storage::{Target, Version};
 use crate::util::control::Control;
 use crate::util::disk::removal::{Claim, Evidence};
-use crate::util::ordered::ordered;
 use crate::util::start_thread::FILE_THREADS;
+use crate::util::threads_in_order::ordered;
 use crate::util::wording::{Message, message, set};
 
 /// The most files that a message names.

@@ -17,8 +17,8 @@ use crate::storage::Target;
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
-use crate::util::ordered::ordered;
 use crate::util::start_thread;
+use crate::util::threads_in_order::ordered;
 
 /// Files that are uploaded at a time. Each has up to 32 MiB of parts under way.
 pub(crate) const AT_A_TIME: NonZeroUsize = NonZeroUsize::new(3).expect("above zero");

@@ -15,7 +15,7 @@ use crate::sink::manifest::{File, Manifest, TokensFile};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes, hasher_of_part};
 use crate::util::disk::regular::{self, Links};
-use crate::util::ordered::ordered;
+use crate::util::threads_in_order::ordered;
 
 /// The least number of threads that read shards to compare their hashes: they wait for the disk too.
 const READERS: NonZeroUsize = NonZeroUsize::new(4).expect("above zero");

@@ -15,8 +15,8 @@ use crate::util::disk::frames::Frames;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{prove, remove_file};
-use crate::util::ordered::ordered;
 use crate::util::start_thread::FILE_THREADS;
+use crate::util::threads_in_order::ordered;
 
 impl Folder {
     /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.

@@ -19,8 +19,8 @@ use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{
     Claim, Disk, Evidence, Stamp, Temporary, prove, remove_empty, remove_file,
 };
-use crate::util::ordered::ordered;
 use crate::util::start_thread::FILE_THREADS;
+use crate::util::threads_in_order::ordered;
 
 /// The ending of the file that says why a group failed.
 pub(crate) const FAILED: &str = "failed.json";

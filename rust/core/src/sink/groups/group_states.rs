@@ -14,8 +14,8 @@ use crate::sink::manifest::Manifest;
 use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::store::coordination_files::{RecordStore, object};
 use crate::util::control::Control;
-use crate::util::ordered::ordered;
 use crate::util::start_thread::FILE_THREADS;
+use crate::util::threads_in_order::ordered;
 
 /// A job that has begun in a folder, and is not finished.
 #[derive(Debug)]

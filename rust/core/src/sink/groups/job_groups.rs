@@ -17,7 +17,7 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::bucket::uploads::{locked, with_each};
 use crate::sink::folder::lock::taken;
-use crate::sink::folder::{Folder, output_survey, replace_outputs};
+use crate::sink::folder::{Folder, discarded_outputs, output_survey};
 use crate::sink::manifest::File;
 use crate::sink::store;
 use crate::sink::store::coordination_files::{Hold, object};
@@ -220,7 +220,7 @@ impl Groups {
         job: &Identity,
         control: &Control,
     ) -> Result<()> {
-        replace_outputs::discard(&self.folder(group, step), job, control)?;
+        discarded_outputs::discard(&self.folder(group, step), job, control)?;
         self.remove_record(&record_name(group, step))
     }
 

@@ -15,7 +15,7 @@ use super::target::Target;
 use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::http::retrying_client::RetryingClient;
-use crate::storage::tasks::Pending;
+use crate::storage::request_threads::Pending;
 use crate::util::control::Control;
 use crate::util::disk::removal::Medium;
 use crate::util::wording::{message, set};

@@ -92,7 +92,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::storage::tasks::Tasks;
+    use crate::storage::request_threads::Tasks;
 
     /// A store whose list names one object and then never another, as a server that sends endless empty pages.
     #[derive(Debug)]

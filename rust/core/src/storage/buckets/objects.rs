@@ -17,12 +17,12 @@ use object_store::{
 use super::target::{LOCK, ListedObject, Target, plain_etag};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
-use crate::storage::tasks::Pending;
+use crate::storage::request_threads::Pending;
 use crate::util::control::Control;
 use crate::util::disk::expected_hash::ExpectedHash;
 use crate::util::disk::removal::{Evidence, Medium, Proof, prove, remove};
-use crate::util::ordered::ordered;
 use crate::util::start_thread::FILE_THREADS;
+use crate::util::threads_in_order::ordered;
 
 /// The names up to which their versions are asked for one by one. More are listed.
 const MOST_REQUESTS: usize = 8;

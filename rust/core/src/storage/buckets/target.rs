@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::storage::address::{Address, StoreKind};
 use crate::storage::buckets;
 use crate::storage::http::retrying_client::RetryingClient;
+use crate::storage::request_threads::{Pending, Tasks};
 use crate::storage::session::Session;
-use crate::storage::tasks::{Pending, Tasks};
 use crate::util::control::Control;
 
 /// Bytes of a part of a download.

@@ -13,7 +13,7 @@ use super::objects::Version;
 use super::target::{LOCK, Target};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
-use crate::storage::tasks::Pending;
+use crate::storage::request_threads::Pending;
 use crate::util::control::Control;
 use crate::util::disk::expected_hash::ExpectedHash;
 use crate::util::disk::removal::Proof;

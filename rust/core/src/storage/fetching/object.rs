@@ -13,8 +13,8 @@ use super::resumed_requests::{ObjectBackend, Remote, failed_again};
 use crate::storage::cache::BlockCache;
 use crate::storage::http::retrying_client::RetryingClient;
 use crate::storage::http::web::HEAD;
+use crate::storage::request_threads::{Pending, Tasks};
 use crate::storage::stat::Stat;
-use crate::storage::tasks::{Pending, Tasks};
 
 /// Bytes for which one unit of the read-ahead of a call stands.
 const UNIT: u64 = 64 << 10;

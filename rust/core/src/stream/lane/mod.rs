@@ -7,6 +7,7 @@ pub(super) mod block_queues;
 pub(super) mod caller_rounds;
 pub(super) mod dealt_extents;
 mod empty_passes;
+pub(super) mod lane_blocks;
 pub(super) mod lane_rows;
 pub(super) mod packed_block;
 mod pictures;
@@ -14,6 +15,5 @@ pub(super) mod record_order;
 mod resuming;
 pub(super) mod source_mix;
 mod stored_block;
-pub(super) mod walk;
 
 pub(super) use lane_rows::{Bench, Lane};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::lane_blocks::{ChosenDocuments, WalkedBlock};
 use super::record_order::{BlockAddress, RecordOrder};
-use super::walk::{ChosenDocuments, WalkedBlock};
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{ChosenBlocks, Outcome, WantedRecords};

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::pipeline::ClosedRow;
 use crate::stream::lane::caller_rounds::{LAST, Round, round_of};
+use crate::stream::lane::lane_blocks::{OpenBlock, hash_of_blocks};
 use crate::stream::lane::record_order::BlockAddress;
-use crate::stream::lane::walk::{OpenBlock, hash_of_blocks};
 use crate::stream::state::lane_state::{
     DocumentPlace, KnownPictures, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
 };

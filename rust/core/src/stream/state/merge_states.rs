@@ -11,7 +11,7 @@ use crate::error::Result;
 ///
 /// # Errors
 ///
-/// [`Error::Option`] about `state` if the states are of different runs or steps, or a lane is in none of
+/// [`Error::Option`](crate::error::Error::Option) about `state` if the states are of different runs or steps, or a lane is in none of
 /// them.
 pub fn merge_states(states: &[State]) -> Result<State> {
     let Some((first, rest)) = states.split_first() else {

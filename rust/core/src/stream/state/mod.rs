@@ -1,4 +1,4 @@
-//! The state of a stream: begin at [`stream_state`]. [`merge_states`] joins the states of ranks.
+//! The state of a stream: begin at [`stream_state`]. [`merge_states()`] joins the states of ranks.
 
 pub(super) mod file_list;
 pub(super) mod file_numbers;

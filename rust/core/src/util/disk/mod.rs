@@ -5,7 +5,7 @@ pub(crate) mod file_hash;
 pub(crate) mod frames;
 pub mod hex_hash;
 pub mod inside_folder;
-pub(crate) mod local;
+pub(crate) mod local_file;
 pub(crate) mod read_ahead;
 pub(crate) mod regular;
 pub(crate) mod removal;

@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use super::word_piece::{self, WordPiece};
 use crate::compiled::cutting::alphanumeric::run_end;
-use crate::compiled::memory::ThreadMemory;
 use crate::compiled::normalizers::bert::{Bert, Role};
 use crate::compiled::normalizers::normalized::Normalized;
 use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
+use crate::compiled::thread_caches::ThreadMemory;
 use crate::split::{Cursor, decode};
 use crate::unicode::bert::{CONTROL, MOVES, STRIPS, VALUES, WHITESPACE};
 use crate::unicode::{bert_bits, stripped};

@@ -1,6 +1,6 @@
 //! BPE over symbols: the part that byte-level and `SentencePiece` models share.
 
-use crate::compiled::memory::{Gap, NOWHERE, ThreadMemory};
+use crate::compiled::thread_caches::{Gap, NOWHERE, ThreadMemory};
 use crate::hardware::{AHEAD, prefetch};
 use crate::models::merge::{InterleavedWords, Merge, Merges, Symbol};
 use crate::pieces::{PieceKey, Vocabulary, WholeToken, WholeTokens};

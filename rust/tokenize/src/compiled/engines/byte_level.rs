@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use super::bpe::{Bpe, Spell};
 use crate::compiled::cutting::cuts::Cuts;
-use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::Origin;
 use crate::compiled::spans::Watch;
+use crate::compiled::thread_caches::{Gap, ThreadMemory};
 use crate::models::merge::{Merge, NONE, Symbol};
 use crate::pieces::{LONGEST, PieceKey, Vocabulary};
 use crate::split::{Cursor, Splitter};

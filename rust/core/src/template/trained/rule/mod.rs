@@ -2,9 +2,9 @@
 //!
 //! Two renders define it: the messages before the turn with the generation prompt, and the messages through the turn. The text of
 //! the second behind the first is trained, through the token at which generation stops. A template that writes earlier messages otherwise once others follow has
-//! no single text that is right for all turns, so a conversation becomes one or several [documents](TurnDocument).
-//! It takes four to six renders a turn. Where trials show that the cheaper way ([`marks`](super::turn_markup::marks)) finds the same,
-//! that one is used ([`trust`](super::markup_trials::trust)).
+//! no single text that is right for all turns, so a conversation becomes one or several [documents](turn_documents::TurnDocument).
+//! It takes four to six renders a turn. Where trials show that the cheaper way ([`marked_contents`](super::turn_markup::marked_contents)) finds the same,
+//! that one is used ([`trial`](super::markup_trials::trial)).
 
 mod found_turns;
 pub(in crate::template) mod masked_parts;

@@ -2,9 +2,9 @@
 //!
 //! A span begins after the generation prompt, and ends after the text that ends the turn
 //! ([`turn_end_texts`](super::turn_end_texts)). There are two methods. The cheap one renders the conversation once more with
-//! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
-//! of a turn around them ([`header`](super::header)). It is used where trials show
-//! ([`trust`](crate::template::trained::markup_trials::trust)) that it finds the same as the definition, which renders each turn
+//! marks around the texts of messages ([`marked_contents`](super::marked_contents)), and searches for the learned header and end
+//! of a turn around them ([`learn_markup`](super::learn_markup)). It is used where trials show
+//! ([`trial`](crate::template::trained::markup_trials::trial)) that it finds the same as the definition, which renders each turn
 //! and the messages before it ([`rule`]).
 
 use std::borrow::Cow;

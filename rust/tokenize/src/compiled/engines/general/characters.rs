@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::super::alphabet::Alphabet;
 use super::super::bpe::{Bpe, Spell};
 use crate::compiled::cutting::cuts::Cuts;
-use crate::compiled::memory::{Gap, ThreadMemory};
+use crate::compiled::thread_caches::{Gap, ThreadMemory};
 use crate::models::merge::{Merge, Merges, NONE, Symbol};
 use crate::pieces::{PieceKey, Vocabulary, WholeToken};
 use crate::split::decode;

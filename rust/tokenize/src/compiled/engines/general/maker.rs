@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::characters::Characters;
 use crate::compiled::engines::word_piece::WordPiece;
-use crate::compiled::memory::{Gap, ThreadMemory};
 use crate::compiled::piece_encoder::PieceEncoder;
 use crate::compiled::spans::{Origin, Watch};
+use crate::compiled::thread_caches::{Gap, ThreadMemory};
 use crate::models::viterbi::{Viterbi, Ways};
 use crate::pieces::{PieceKey, Vocabulary};
 use crate::split::Cursor;
