@@ -19,7 +19,7 @@ from fastpack.options.tokens import ChatTemplate, SpecialTokens
 from fastpack.options.train_on import TrainOn
 from fastpack.options.value import Value
 from fastpack.options.work import Ranks, Select, Weights
-from fastpack.records.transform import NativeTransform
+from fastpack.records.filter_and_map import NativeTransform
 from fastpack.report.report import Report
 from fastpack.runtime.progress import NativeProgress
 from fastpack.tokenizer.arguments import NativeTemplate

@@ -31,7 +31,7 @@ from fastpack.options.value import (
     paths_of,
     to_table,
 )
-from fastpack.records.transform import FUNCTIONS
+from fastpack.records.filter_and_map import FUNCTIONS
 from fastpack.storage.remote_options import public
 
 if sys.version_info >= (3, 11):

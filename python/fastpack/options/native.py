@@ -32,8 +32,9 @@ from fastpack.options.storage import Storage
 from fastpack.options.tokens import ChatTemplate
 from fastpack.options.value import Value, heeded_by
 from fastpack.options.work import Weights
+from fastpack.records.filter_and_map import transform
+from fastpack.records.function_fingerprints import warn_of_unknown
 from fastpack.records.sources import choose_inputs, choose_reading
-from fastpack.records.transform import transform, warn_of_unknown
 from fastpack.runtime.default_threads import available_threads, is_one_of_many, local_ranks
 from fastpack.runtime.document_memory import available_memory
 from fastpack.storage.filesystem import choose_filesystem
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
     from fastpack.options.objective import Objective
     from fastpack.options.records import Images
-    from fastpack.records.transform import NativeTransform
+    from fastpack.records.filter_and_map import NativeTransform
     from fastpack.runtime.ranks import Rank
     from fastpack.tokenizer.arguments import NativeTemplate
     from fastpack.tokenizer.pictures.processor import PictureProcessor
@@ -248,7 +249,7 @@ def native_model(
         shared=is_one_of_many(),
     )
     if not resumes:
-        warn_of_unknown(functions)
+        warn_of_unknown(functions.warnings)
     return loaded, template, functions
 
 

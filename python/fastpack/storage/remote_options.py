@@ -75,14 +75,14 @@ def choose_storage(
 
 def _files_of_hub(pattern: str) -> list[tuple[str, str, dict[str, str]]]:
     """The files of a data set of the hub: name, URL and headers of each."""
-    from fastpack.storage.hub_files import files_of_hub  # noqa: PLC0415  needed for names of the hub only
+    from fastpack.storage.hub_datasets import files_of_hub  # noqa: PLC0415  needed for names of the hub only
 
     return files_of_hub(pattern)
 
 
 def _files_in_hub(folder: str) -> list[tuple[str, str, dict[str, str]]]:
     """All files of a folder of a data set of the hub, likewise."""
-    from fastpack.storage.hub_files import files_in_folder  # noqa: PLC0415  needed for names of the hub only
+    from fastpack.storage.hub_datasets import files_in_folder  # noqa: PLC0415  needed for names of the hub only
 
     return files_in_folder(folder)
 

@@ -18,8 +18,9 @@ from fastpack.options.mistakes.refusals import with_hint
 from fastpack.options.native import native_inputs, native_model, native_options, value_in, with_processor
 from fastpack.options.objective import objective_of
 from fastpack.options.work import Ranks, Select, Weights
+from fastpack.records.filter_and_map import functions_of
+from fastpack.records.function_fingerprints import refuse_state_of_unknown, warn_of_unknown
 from fastpack.records.sources import named_sources, weights_of
-from fastpack.records.transform import refuse_state_of_unknown, warn_of_unknown
 from fastpack.runtime.progress import watcher
 from fastpack.runtime.ranks import greatest_of, rank_of
 from fastpack.streaming.context_manager import Closing
@@ -31,7 +32,7 @@ from fastpack.streaming.stats import StreamEstimate, StreamStats
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastpack.records.transform import NativeTransform
+    from fastpack.records.filter_and_map import NativeTransform
     from fastpack.report.report import Report
     from fastpack.tokenizer.arguments import NativeTemplate
     from fastpack.types import JsonValue
@@ -286,7 +287,7 @@ class PackStream(Closing):
         """Warns once of conditions that the caller should know before the end."""
         if not self._warned_of_functions:
             self._warned_of_functions = True
-            warn_of_unknown(self._parts.functions)
+            warn_of_unknown(self._parts.functions.warnings)
         if not self._warned and (warning := tables.warning) is not None:
             self._warned = True
             warnings.warn(warning, stacklevel=3)
@@ -344,7 +345,7 @@ class PackStream(Closing):
         text = text_of(state_dict)
         is_beginning = _fastpack.is_beginning(text)
         if strict and not is_beginning:
-            refuse_state_of_unknown(self._arguments)
+            refuse_state_of_unknown(functions_of(self._arguments))
         with self._lock:
             tables, self._tables = self._tables, None
             self._failure, self._again = None, False

@@ -15,9 +15,10 @@ from fastpack.arguments.checks import check_choice, check_type, path_of, shown
 from fastpack.arguments.failures import about
 from fastpack.arguments.urls import is_url
 from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
+from fastpack.tokenizer.build_with_transformers import build
 from fastpack.tokenizer.hub import cached_tokenizer, download_tokenizer
+from fastpack.tokenizer.live_tokenizers import from_tokenizers, from_transformers
 from fastpack.tokenizer.render_process import command
-from fastpack.tokenizer.transformers_tokenizer import build, from_tokenizers, from_transformers
 from fastpack.types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
 
 if TYPE_CHECKING:

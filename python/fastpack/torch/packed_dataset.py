@@ -209,7 +209,8 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             max_length=cast("int | None", options.get("max_length")),
             strategy=cast("Strategy", options["strategy"]),
             most=cast("int | None", options.get("strategy.max_documents")),
-            seed=self._seed + epoch,
+            seed=self._seed,
+            epoch=epoch,
         )
         self._epoch = epoch
 

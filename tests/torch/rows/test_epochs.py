@@ -123,7 +123,7 @@ def test_padding_is_no_document(kept, tmp_path):
     from fastpack.torch.reading.repacking import Repacked
 
     found = Repacked(rows)
-    found.pack(max_length=64, strategy="mix", most=None, seed=0)
+    found.pack(max_length=64, strategy="mix", most=None, seed=0, epoch=0)
     again = [found.row(at, dataset.__getitem__) for at in range(found.rows)]
     assert documents_of(again) == documents_of(PackedDataset(kept))
 

@@ -71,8 +71,10 @@ class Repacked:
         self._documents = documents[found.labels > 0] if labelled else documents
         self.rows = 0
 
-    def pack(self, *, max_length: int | None, strategy: Strategy, most: int | None, seed: int) -> None:
-        """Decides which documents share a row."""
+    def pack(
+        self, *, max_length: int | None, strategy: Strategy, most: int | None, seed: int, epoch: int
+    ) -> None:
+        """Decides which documents share a row in an epoch: alike on all ranks, by the seed plus the number of the epoch."""
         from fastpack.api import plan  # noqa: PLC0415  loads the native module
 
         found = plan(
@@ -81,7 +83,7 @@ class Repacked:
             strategy=STRATEGIES[strategy](**({} if most is None else {"max_documents": most})),
             overlong="error",
             order="shuffle",
-            seed=seed,
+            seed=seed + epoch,
         )
         self._offsets, self._members = found.offsets, found.members
         self.rows = len(found)

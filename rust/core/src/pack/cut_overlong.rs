@@ -48,15 +48,15 @@ impl ExactSizeIterator for Stretches {}
 
 /// Decides how a document of `length` tokens is cut.
 ///
-/// `unsaid` is the default of `overlong`. `turn_ends` are the places at which the document may be trimmed, as
+/// `usual` is the default of `overlong`. `turn_ends` are the places at which the document may be trimmed, as
 /// numbers of tokens before each, ascending.
-pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> OverlongCut {
+pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, usual: Overlong) -> OverlongCut {
     let whole = Stretches { next: 0, end: length, most: length.max(1) };
     let max = options.row_limit().get();
     if length <= max || options.strategy.cuts_at_row_end() {
         return OverlongCut::Into(whole);
     }
-    match (options.overlong.unwrap_or(unsaid), options.truncation_side) {
+    match (options.overlong.unwrap_or(usual), options.truncation_side) {
         (Overlong::Drop, _) => OverlongCut::Drop,
         (Overlong::Truncate, Side::Right) => OverlongCut::Into(Stretches { end: max, ..whole }),
         (Overlong::Truncate, Side::Left) => {

@@ -14,7 +14,7 @@ use crate::callers::values_to_json::{Unwritten, write};
 use crate::error;
 use crate::interruptible::Caller;
 
-/// A `fastpack.records.transform.NativeTransform`.
+/// A `fastpack.records.filter_and_map.NativeTransform`.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct PyTransform {
     filter: Option<Py<PyAny>>,

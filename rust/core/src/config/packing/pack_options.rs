@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::alignment::Alignment;
+use super::overlong::Overlong;
 use crate::config::option_words::option_words;
 use crate::error::{Error, Result};
 use crate::util::wording::{message, set};
@@ -53,24 +54,6 @@ impl Strategy {
     /// The default order of the rows.
     fn order(self) -> Order {
         if self.needs_all_lengths() { Order::Shuffle } else { Order::Input }
-    }
-}
-
-option_words! {
-    /// The treatment of a document longer than a row.
-    #[non_exhaustive]
-    pub enum Overlong {
-        /// It is dropped, and counted.
-        Drop = "drop",
-        /// A row's length of it is kept, and the rest is counted.
-        Truncate = "truncate",
-        /// A conversation is cut after the last turn of the assistant that a row holds, and the rest counted; anything else
-        /// is dropped.
-        Trim = "trim",
-        /// It is cut into pieces that fill a row each, but for the last.
-        Split = "split",
-        /// The run fails, naming it.
-        Error = "error",
     }
 }
 

@@ -118,8 +118,8 @@ impl Cutter<'_> {
 
     /// The stretches of a document, for objectives that do not change the size of a piece.
     fn cut_evenly(self, document: Document<'_>, length: u32) -> Result<Stretches, Uncut> {
-        let unsaid = unsaid(document);
-        match cut(length, document.turn_ends(), &self.options.rows.packing, unsaid) {
+        let usual = Overlong::usual(document.is_text());
+        match cut(length, document.turn_ends(), &self.options.rows.packing, usual) {
             OverlongCut::Into(stretches) => Ok(stretches),
             OverlongCut::Drop => Err(Uncut::Dropped),
             OverlongCut::Refuse => Err(Uncut::Refused),
@@ -141,7 +141,10 @@ impl Cutter<'_> {
             return None;
         }
         let mut stretches = Vec::new();
-        match (packing.overlong.unwrap_or(unsaid(document)), packing.truncation_side) {
+        match (
+            packing.overlong.unwrap_or(Overlong::usual(document.is_text())),
+            packing.truncation_side,
+        ) {
             (Overlong::Truncate, Side::Right) => stretches.push((0, whole.end(0))),
             (Overlong::Truncate, Side::Left) => {
                 let start = whole.start();
@@ -193,7 +196,7 @@ impl Cutter<'_> {
         if most >= length {
             return Ok(vec![(0, length)]);
         }
-        match self.options.rows.packing.overlong.unwrap_or(unsaid(document)) {
+        match self.options.rows.packing.overlong.unwrap_or(Overlong::usual(document.is_text())) {
             Overlong::Error => Err(Uncut::Refused),
             Overlong::Truncate if most > 0 => Ok(vec![(0, most)]),
             Overlong::Trim => {
@@ -309,11 +312,6 @@ impl PictureStretch<'_> {
         }
         start
     }
-}
-
-/// The treatment of a document longer than a row, where the options say nothing of it.
-fn unsaid(document: Document<'_>) -> Overlong {
-    if document.is_text() { Overlong::Split } else { Overlong::Drop }
 }
 
 /// The reason that a document longer than a row is not cut.

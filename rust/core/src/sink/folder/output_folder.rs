@@ -27,6 +27,7 @@ use crate::sink::shards::arrangement::Arrangement;
 use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::shards::shard::Shard;
 use crate::sink::shards::shard_names::{Series, is_of_input};
+use crate::sink::shards::shard_size::ShardSize;
 use crate::sink::shards::threads::RowThreads;
 use crate::sink::shared_failure::SharedFailure;
 use crate::util::control::Control;
@@ -46,13 +47,12 @@ pub struct Folder {
     pub(super) recipe: Option<String>,
     pub(super) now: NaiveDateTime,
     pub(super) coding: Coding,
-    pub(super) shard_bytes: u64,
+    /// The size of the current shard.
+    pub(super) size: ShardSize,
     pub(super) arrangement: Arrangement,
     /// The series of the current shards.
     pub(super) series: Box<Series>,
     pub(super) shard: Option<Box<Shard>>,
-    /// Bytes of column data in the current shard.
-    pub(super) bytes: u64,
     pub(super) threads: RowThreads,
     /// The time that shards took, of those finished since the last [`Folder::settle`].
     pub(super) spent: Stages,
@@ -206,12 +206,12 @@ impl Sink for Folder {
             batch.columns().iter().map(ColumnNumbers::of).collect();
         let mut start = 0;
         for row in 0..batch.num_rows() {
-            if self.bytes >= self.shard_bytes {
+            if self.size.is_full() {
                 self.append(&batch.slice(start, row - start))?;
                 self.close_shard()?;
                 start = row;
             }
-            self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
+            self.size.add_row(&columns, row);
         }
         self.append(&batch.slice(start, batch.num_rows() - start))
     }

@@ -21,6 +21,7 @@ use crate::sink::manifest::Manifest;
 use crate::sink::shards::arrangement::Arrangement;
 use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::shards::shard_names::Series;
+use crate::sink::shards::shard_size::ShardSize;
 use crate::sink::shards::threads::RowThreads;
 use crate::util::control::Control;
 use crate::util::disk::regular;
@@ -57,11 +58,10 @@ pub(in crate::sink) fn prepare(
         recipe: output.recipe.clone(),
         now,
         coding: output.coding,
-        shard_bytes: output.shard_bytes.max(1),
+        size: ShardSize::of(output.shard_bytes),
         arrangement,
         series: Box::new(Series::Split(Split::Train)),
         shard: None,
-        bytes: 0,
         threads: RowThreads::new(control),
         spent: Stages::default(),
         files: Vec::new(),

@@ -24,7 +24,7 @@ impl Folder {
             uploads.take(&self.work().join(&file.name), &file);
         }
         self.files.push(file);
-        self.bytes = 0;
+        self.size.begin();
         Ok(())
     }
 }

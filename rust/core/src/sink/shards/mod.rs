@@ -7,4 +7,5 @@ pub(super) mod finished_list;
 pub(super) mod finished_list_lines;
 pub(super) mod shard;
 pub(super) mod shard_names;
+pub(super) mod shard_size;
 pub(super) mod threads;

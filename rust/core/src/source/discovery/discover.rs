@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::braces::expand;
 use super::chosen::{FORMATS, data_of_folder, refuse_other_data};
-use super::dataset;
+use super::dataset_folder;
 use super::found::{FoundFiles, SourceFile};
 use super::globs;
 use super::outputs::FoundOutputs;
@@ -188,7 +188,7 @@ impl LocalSearch<'_> {
     /// A file without a known extension is recognised by its content. Beside files of records, a text such as
     /// a README does not count as data.
     fn folder(self, dir: &Path, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
-        if let Some(files) = dataset::files(dir)? {
+        if let Some(files) = dataset_folder::files(dir)? {
             return Ok(files);
         }
         let mut entries = Vec::new();

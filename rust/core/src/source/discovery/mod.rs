@@ -2,7 +2,7 @@
 
 pub(super) mod braces;
 pub(super) mod chosen;
-pub(super) mod dataset;
+pub(super) mod dataset_folder;
 pub(super) mod discover;
 pub(super) mod found;
 pub(super) mod globs;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::braces::expand;
 use super::chosen::{data_of_folder, is_by_product, refuse_other_data};
-use super::dataset;
+use super::dataset_folder;
 use crate::error::{Error, Result};
 use crate::source::formats::format::{Container, by_name};
 use crate::storage::{Location, Named, Outputs, Session, public};
@@ -142,20 +142,20 @@ fn dataset_of(root: &str, files: &[Location]) -> Result<Option<Vec<Location>>> {
         by_name.get(&Arc::from(Path::new(&name))).copied()
     };
     let refuse = |reason: String| Error::option("files", format!("`{root}` {reason}"));
-    if file(Path::new(dataset::SPLITS)).is_some() {
+    if file(Path::new(dataset_folder::SPLITS)).is_some() {
         return Err(refuse("holds several datasets; name the folder of one".to_owned()));
     }
-    let Some(state) = file(Path::new(dataset::STATE)) else { return Ok(None) };
+    let Some(state) = file(Path::new(dataset_folder::STATE)) else { return Ok(None) };
     let size = state.stat().map_err(Error::io(&**state.name()))?.size;
     let text = state.start(usize::try_from(size.min(LARGEST_LIST)).unwrap_or(0));
     let text = text.map_err(Error::io(&**state.name()))?;
-    let Some(names) = dataset::listed(&text) else { return Ok(None) };
+    let Some(names) = dataset_folder::listed(&text) else { return Ok(None) };
     if names.is_empty() {
         return Err(refuse("is a dataset without rows".to_owned()));
     }
     let found = names.iter().map(|name| {
         file(name).cloned().ok_or_else(|| {
-            let state = dataset::STATE;
+            let state = dataset_folder::STATE;
             refuse(format!(
                 "is a dataset whose `{state}` names `{}`, which is not there",
                 name.display()

@@ -105,19 +105,29 @@ impl Sample {
         windows
     }
 
-    /// True if the extent of this number among `all` of the files that are entered is read. They are spread evenly.
-    #[expect(clippy::cast_precision_loss, reason = "files have fewer extents than 2^53")]
+    /// True if the extent of this number among `all` of the files that are entered is read: one by chance of each stretch of as many,
+    /// since what lies at equal distances may be alike.
     pub(super) fn takes_extent(&self, number: u64, all: u64) -> bool {
-        let part = self.extent_part(all);
-        let chance = self.chance(0, 0, 0, WHOLE) as f64 / WHOLE as f64;
-        let before = |number: u64| (number as f64).mul_add(part, chance).floor();
-        before(number + 1) > before(number)
+        let wanted = u128::from(self.extents(all));
+        let at = |share: u128| {
+            u64::try_from(share * u128::from(all) / wanted).expect("at most all extents")
+        };
+        // The stretch in which it lies.
+        let stretch = (u128::from(number) * wanted + wanted - 1) / u128::from(all.max(1));
+        let (start, end) = (at(stretch), at(stretch + 1));
+        let place = u64::try_from(stretch).expect("fewer stretches than extents");
+        start + self.chance(0, 0, place, (end - start).max(1)) == number
     }
 
-    /// The part of the extents that is read: that of other files, and one extent at least.
-    #[expect(clippy::cast_precision_loss, reason = "files have fewer extents than 2^53")]
-    fn extent_part(&self, all: u64) -> f64 {
-        self.reach.max(1.0 / all.max(1) as f64).min(1.0)
+    /// The extents that are read of `all`: the part that is read of other files, and one at least.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a number is a number"
+    )]
+    fn extents(&self, all: u64) -> u64 {
+        ((self.reach * all as f64).round() as u64).clamp(1, all.max(1))
     }
 
     /// The bytes that are read of all files, about.
@@ -156,7 +166,8 @@ impl Sample {
         // are.
         let is_all = all.is_some() || self.reach >= 1.0;
         let end = if is_all { u64::MAX } else { (self.reach * size).ceil() as u64 };
-        let reach = all.map_or(self.reach, |all| self.extent_part(all));
+        let part = |all: u64| self.extents(all) as f64 / all.max(1) as f64;
+        let reach = all.map_or(self.reach, part);
         Through::new(end, self.share / reach, group, chance)
     }
 
@@ -180,5 +191,34 @@ impl Sample {
         let hash = hasher.finalize();
         let lot = u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash of 32 bytes"));
         u64::try_from((u128::from(lot) * u128::from(bound)) >> 64).expect("below `bound`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn as_many_extents_are_read_as_are_wanted(all in 1_u64..500, percent in 1_u32..100, seed: u64) {
+            let part = Sample::part(0.001, 1.0, seed).expect("less than all");
+            let sample = part.reaching(f64::from(percent) / 100.0);
+            let taken = (0..all).filter(|number| sample.takes_extent(*number, all)).count() as u64;
+            prop_assert_eq!(taken, sample.extents(all));
+        }
+    }
+
+    #[test]
+    fn extents_at_equal_distances_are_as_likely_as_others() {
+        let mut times = [0_u32; 8];
+        for seed in 0..400 {
+            let sample = Sample::part(0.001, 1.0, seed).expect("less than all").reaching(0.25);
+            for (number, times) in (0..).zip(&mut times) {
+                *times += u32::from(sample.takes_extent(number, 8));
+            }
+        }
+        assert!(times.iter().all(|times| (60..=140).contains(times)), "{times:?}");
     }
 }

@@ -11,6 +11,7 @@ use fastpack_picture::Size;
 use memchr::memmem;
 use reqwest::Url;
 
+use super::picture_paths::{file_of, folder_of_pictures};
 use crate::config::ImageOptions;
 use crate::error::Error;
 use crate::pipeline::documents::filter_and_map::PictureFunction;
@@ -172,14 +173,13 @@ impl<'a> PictureTexts<'a> {
         Ok(self.sized_file(name, path)?)
     }
 
-    /// The folder in which relative paths of the record in the file at `path` begin.
-    fn folder<'p>(&'p self, path: Option<&'p Path>) -> Option<&'p Path> {
-        self.options.folder.as_deref().or_else(|| path?.parent())
-    }
-
     /// The URL of a picture that a record names; `None` for a file of this machine.
     fn url(&self, name: &str, path: Option<&Path>) -> Option<String> {
-        if file_of(name).is_some() { None } else { remote_url(name, self.folder(path)) }
+        if file_of(name).is_some() {
+            None
+        } else {
+            remote_url(name, folder_of_pictures(self.options, path))
+        }
     }
 
     /// The picture in remote storage at a URL.
@@ -235,7 +235,7 @@ impl<'a> PictureTexts<'a> {
     fn sized_file(&self, name: &str, path: Option<&Path>) -> Result<SizedPicture, Fault> {
         let named = file_of(name);
         let name = named.as_deref().unwrap_or(name);
-        let folder = self.folder(path);
+        let folder = folder_of_pictures(self.options, path);
         let file: PathBuf = folder.map_or_else(|| name.into(), |folder| folder.join(name));
         // Training may begin in another folder.
         let file = std::path::absolute(&file).unwrap_or(file);
@@ -394,14 +394,6 @@ impl<'a> PictureTexts<'a> {
         }
         Ok(())
     }
-}
-
-/// The path that a `file://` URL names; one without a root is taken as it stands.
-fn file_of(url: &str) -> Option<String> {
-    let path = url.strip_prefix("file://")?;
-    let whole = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
-    let whole = whole.and_then(|path| path.into_os_string().into_string().ok());
-    Some(whole.unwrap_or_else(|| path.to_owned()))
 }
 
 /// The number of pictures up to and with a turn of the assistant, counted from 1; of all messages if there is no such turn.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from fastpack.arguments.failures import noted
-from fastpack.arguments.message import Message, Setting
-from fastpack.errors import OptionError, OptionTypeError
+from fastpack.errors import OptionTypeError
 from fastpack.options.function import Function, OfRecords, function_of
 from fastpack.options.objective import Custom, objective_of
+from fastpack.records.function_fingerprints import OBJECTIVE, identities_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,9 +28,8 @@ Returned = TypeVar("Returned")
 __all__ = [
     "FUNCTIONS",
     "NativeTransform",
-    "refuse_state_of_unknown",
+    "functions_of",
     "transform",
-    "warn_of_unknown",
 ]
 
 
@@ -65,22 +61,12 @@ class NativeTransform(NamedTuple):
 FUNCTIONS: Final = ("filter", "map")
 """The options that are functions."""
 
-_OBJECTIVE: Final = "objective.function"
-"""The function of the objective `Custom`."""
-
 
 def functions_of(arguments: Mapping[str, object]) -> dict[str, Function[object] | None]:
     """The functions of a call by their options, in the order in which the core takes them."""
     objective = objective_of(arguments)
     custom = objective.named() if isinstance(objective, Custom) else None
-    return {**{name: function_of(name, arguments.get(name)) for name in FUNCTIONS}, _OBJECTIVE: custom}
-
-
-def _named(option: str) -> Setting:
-    """The setting that names the function of an option."""
-    if option == _OBJECTIVE:
-        return Setting("objective.fingerprint", "v1", 'objective=Custom(..., fingerprint="v1")')
-    return Setting(f"{option}.fingerprint", "v1", f'{option}=Function(..., fingerprint="v1")')
+    return {**{name: function_of(name, arguments.get(name)) for name in FUNCTIONS}, OBJECTIVE: custom}
 
 
 def transform(
@@ -96,7 +82,7 @@ def transform(
     one, with what `unknown` says of it. Such a function is refused where several ranks share the job.
     """
     functions = functions_of(arguments)
-    identity, unnamed = _identities(functions, unknown, shared=shared) if unknown else ([], [])
+    identity, unnamed = identities_of(functions, unknown, shared=shared) if unknown else ([], [])
     kept, changed, objective = functions.values()
     of_kept, of_changed, of_objective = (
         None if it is None or it.per == "batch" else OfRecords(it) for it in functions.values()
@@ -115,66 +101,12 @@ def transform(
         objective=None
         if objective is None
         else _mapping(
-            _OBJECTIVE, _of_batches(_OBJECTIVE, objective, of_objective), _place(_OBJECTIVE, objective)
+            OBJECTIVE, _of_batches(OBJECTIVE, objective, of_objective), _place(OBJECTIVE, objective)
         ),
         pictures=pictures,
         identity=" ".join(identity) or None,
         warnings=unnamed,
     )
-
-
-def warn_of_unknown(functions: NativeTransform) -> None:
-    """Warns the caller of fastpack of each function without a fingerprint."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001  `skip_file_prefixes` came with Python 3.12
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fastpack."):
-        level, frame = level + 1, frame.f_back
-    for warning in functions.warnings:
-        warnings.warn(warning, stacklevel=level + 1)
-
-
-def refuse_state_of_unknown(arguments: Mapping[str, object]) -> None:
-    """Refuses a state if a function without a fingerprint may have made it."""
-    unknown = _without_fingerprint(functions_of(arguments))
-    if unknown:
-        named = ", ".join(f"`{option}`" for option in unknown)
-        message = Message(
-            f"may be of another {named}, which has no fingerprint; name the function with ",
-            _named(unknown[0]),
-            " in both runs, or resume with strict=False",
-        )
-        raise OptionError(message, "state")
-
-
-def _without_fingerprint(functions: Mapping[str, Function[object] | None]) -> list[str]:
-    """The options whose functions have no fingerprint."""
-    return [option for option, it in functions.items() if it is not None and it.fingerprint is None]
-
-
-def _identities(
-    functions: Mapping[str, Function[object] | None], unknown: str, *, shared: bool
-) -> tuple[list[str], list[str]]:
-    """The identity of each function, and a warning for each without a fingerprint."""
-    unnamed = _without_fingerprint(functions)
-    if shared and unnamed:
-        message = Message(
-            "has no fingerprint, so ranks cannot tell whether they share one job; name the function with ",
-            _named(unnamed[0]),
-            ", and rename it whenever it changes",
-        )
-        raise OptionError(message, unnamed[0])
-    identity = [
-        f"{option} has no fingerprint"
-        if option in unnamed
-        else f"{option} named {json.dumps(it.fingerprint)}"
-        for option, it in functions.items()
-        if it is not None
-    ]
-    warned = [
-        f"`{option}` has no fingerprint: {unknown}; name the function with {_named(option)}, and rename it "
-        "whenever it changes"
-        for option in unnamed
-    ]
-    return identity, warned
 
 
 def _of_batches(  # type: ignore[explicit-any]  # of any result

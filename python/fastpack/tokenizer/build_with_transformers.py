@@ -1,24 +1,20 @@
-"""Live tokenizers of `transformers` and `tokenizers`, and those that `transformers` builds of folders of rare classes."""
+"""`build`: asks an installed `transformers` for the tokenizer of a folder of a rare class."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from fastpack._fastpack import Encoders, Pretrained
 from fastpack.arguments.checks import reason_of
 from fastpack.errors import TokenizerError
-from fastpack.tokenizer.call import live_defaults
-from fastpack.types import BackendTokenizer, TransformersTokenizer
+from fastpack.tokenizer.live_tokenizers import parts_of, splits_special_tokens
+from fastpack.types import TransformersTokenizer
 
 if TYPE_CHECKING:
     from fastpack.types import StrPath
 
-__all__ = ["build", "from_tokenizers", "from_transformers"]
-
-_Parts: TypeAlias = tuple[str, list[tuple[str, str]], list[tuple[str, str]], str]
-"""The parts of a tokenizer: its JSON, special tokens and chat templates by name, and the defaults of its calls."""
+__all__ = ["build"]
 
 _MAJOR: Final = "5"
 """The major version of transformers whose tokenizers fastpack takes."""
@@ -27,18 +23,6 @@ _PROBES: Final = ("a", "The 2 boats: don't  stop.\n", "Zürich 日本 😀", "<s
 """Texts of which the class, asked itself, has to make the ids that its engine makes."""
 
 _REMEDY: Final = "pass the bare tokenizer.json, or a live tokenizer"
-
-
-def from_tokenizers(tokenizer: BackendTokenizer) -> Pretrained:
-    """Takes a live `tokenizers.Tokenizer`."""
-    _refuse_split(tokenizer.encode_special_tokens)
-    return Pretrained.from_json(_written(tokenizer), [], [], "{}")
-
-
-def from_transformers(tokenizer: TransformersTokenizer) -> Pretrained:
-    """Takes a live tokenizer of transformers that has a `tokenizers` backend."""
-    _refuse_split(_splits(tokenizer))
-    return Pretrained.from_json(*_parts(tokenizer))
 
 
 def build(folder: StrPath, hub_name: str | None, class_name: str) -> Pretrained:
@@ -68,7 +52,9 @@ def build(folder: StrPath, hub_name: str | None, class_name: str) -> Pretrained:
         message = f"{where} makes ids by Python code, which fastpack does not run; {_REMEDY}"
         raise TokenizerError(message)
     wanted = _probe_ids(tokenizer)
-    pretrained = Pretrained.from_built(folder, hub_name, _parts(tokenizer), _splits(tokenizer), built_by)
+    pretrained = Pretrained.from_built(
+        folder, hub_name, parts_of(tokenizer), splits_special_tokens(tokenizer), built_by
+    )
     encoders = Encoders(pretrained, "1MB")
     if wanted is not None and wanted != [encoders.encode(text, True).tolist() for text in _PROBES]:
         message = f"{where} changes texts or ids by Python code, which fastpack does not run; {_REMEDY}"
@@ -103,43 +89,3 @@ def _probe_ids(tokenizer: TransformersTokenizer) -> list[list[int]] | None:
         raise
     except Exception:  # noqa: BLE001  each class refuses in its own way
         return None
-
-
-def _splits(tokenizer: TransformersTokenizer) -> bool:
-    """True if special tokens in a text are encoded as text."""
-    return tokenizer.backend_tokenizer.encode_special_tokens or bool(
-        getattr(tokenizer, "split_special_tokens", False)
-    )
-
-
-def _parts(tokenizer: TransformersTokenizer) -> _Parts:
-    special_tokens = [
-        (name, content) for name, content in tokenizer.special_tokens_map.items() if isinstance(content, str)
-    ]
-    templates = tokenizer.chat_template
-    if templates is None:
-        named = []
-    elif isinstance(templates, Mapping):
-        named = list(templates.items())
-    else:
-        named = [("default", templates)]
-    return _written(tokenizer.backend_tokenizer), special_tokens, named, live_defaults(tokenizer)
-
-
-def _refuse_split(splits: bool) -> None:
-    """Refuses a live tokenizer whose special tokens in a text are encoded as text."""
-    if splits:
-        message = (
-            "the tokenizer encodes special tokens as text (`encode_special_tokens`, which `transformers` calls "
-            "`split_special_tokens`), which fastpack does not; switch it off"
-        )
-        raise TokenizerError(message)
-
-
-def _written(backend: BackendTokenizer) -> str:
-    """The JSON of a live tokenizer; refuses one that JSON does not fully describe."""
-    try:
-        return backend.to_str()
-    except Exception as refused:  # the crate raises nothing narrower
-        message = f"the tokenizer cannot be written as JSON: {refused}; a part of it is Python code"
-        raise TokenizerError(message) from refused
