@@ -1,8 +1,12 @@
-//! The turns of templates with `{% generation %}` blocks. The blocks in the render of all messages are right where the template keeps
-//! earlier turns; where it does not, each turn is rendered behind the messages before it.
+//! The spans of templates with `{% generation %}` blocks, which decide what is trained; of other templates they are derived.
+//!
+//! The blocks in the render of all messages are right where the template keeps earlier turns. Where it does not, each turn is
+//! rendered behind the messages before it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
+use fastpack_template::RenderOutput;
 use fastpack_template::json::Map;
 
 use super::documents::{TurnText, TurnTexts, WholeText};
@@ -10,15 +14,58 @@ use super::markup_trials::form_sample::TrainedPlace;
 use super::markup_trials::trial::MarksFound;
 use super::rule::without_calls;
 use super::stand_in_words::WordReplacer;
+use super::turn_markup::spans_by_markup::derived;
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::is_assistant;
 use crate::template::conversation::left_out::LeftOut;
+use crate::template::conversation::{is_assistant, prepared};
 
 /// The most bytes of the texts of all turns of a conversation: of some thousand turns, each of which stands behind all before it.
 const MOST_TEXT: usize = 1 << 28;
+
+impl ChatTemplate {
+    /// Renders a conversation, and finds the spans that the assistant wrote.
+    ///
+    /// Fails with [`Reason::Unmaskable`](crate::report::ledger::Reason::Unmaskable) if a template without
+    /// `{% generation %}` blocks renders a record in a way that does not show the spans.
+    pub fn render_with_spans(
+        &self,
+        conversation: &Conversation,
+    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
+        self.render_spans_with_notes(conversation, None)
+    }
+
+    /// Renders a conversation, finds the spans that the assistant wrote, and adds the fields that the text
+    /// leaves out.
+    pub(crate) fn render_spans_with_notes(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
+        let output = self.render_marked_noting(conversation, left_out)?;
+        Ok((output.text, output.spans))
+    }
+
+    /// Renders a conversation as [`render_spans_with_notes`](Self::render_spans_with_notes) does. The message of each span is
+    /// known if the template marks its turns in a loop over messages.
+    pub(in crate::template) fn render_marked_noting(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> std::result::Result<RenderOutput, Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        let messages = prepared(conversation);
+        let mut output = template.run_whole(&messages, conversation, left_out)?;
+        // The template's own marks decide, where it has some.
+        if !template.generates {
+            output.spans = derived(template, conversation, &messages, &output.text)?;
+        }
+        Ok(output)
+    }
+}
 
 impl ChatTemplate {
     /// True if `choice` needs turns rendered alone, each behind the messages before it: it asks for that, the render of all messages

@@ -16,56 +16,13 @@ use super::markup::TurnMarkup;
 use super::turn_end_texts::MessageTail;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::left_out::LeftOut;
-use crate::template::conversation::{is_assistant, prepared};
+use crate::template::conversation::is_assistant;
 use crate::template::trained::rule;
 use crate::template::trained::rule::turn_documents::TurnDocument;
-use fastpack_template::RenderOutput;
 use fastpack_template::json::{Json, Map};
 
-impl ChatTemplate {
-    /// Renders a conversation, and finds the spans that the assistant wrote.
-    ///
-    /// Fails with [`Reason::Unmaskable`](crate::report::ledger::Reason::Unmaskable) if a template without
-    /// `{% generation %}` blocks renders a record in a way that does not show the spans.
-    pub fn render_with_spans(
-        &self,
-        conversation: &Conversation,
-    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
-        self.render_spans_with_notes(conversation, None)
-    }
-
-    /// Renders a conversation, finds the spans that the assistant wrote, and adds the fields that the text
-    /// leaves out.
-    pub(crate) fn render_spans_with_notes(
-        &self,
-        conversation: &Conversation,
-        left_out: Option<&mut LeftOut>,
-    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
-        let output = self.render_marked_noting(conversation, left_out)?;
-        Ok((output.text, output.spans))
-    }
-
-    /// Renders a conversation as [`render_spans_with_notes`](Self::render_spans_with_notes) does. The message of each span is
-    /// known if the template marks its turns in a loop over messages.
-    pub(in crate::template) fn render_marked_noting(
-        &self,
-        conversation: &Conversation,
-        left_out: Option<&mut LeftOut>,
-    ) -> std::result::Result<RenderOutput, Fault> {
-        let template = self.serving(conversation);
-        template.check(conversation)?;
-        let messages = prepared(conversation);
-        let mut output = template.run_whole(&messages, conversation, left_out)?;
-        if !template.generates {
-            output.spans = derived(template, conversation, &messages, &output.text)?;
-        }
-        Ok(output)
-    }
-}
-
 /// The assistant's spans in `text`, the plain render of `messages`.
-fn derived(
+pub(in crate::template) fn derived(
     template: &ChatTemplate,
     conversation: &Conversation,
     messages: &[Cow<'_, Map>],
