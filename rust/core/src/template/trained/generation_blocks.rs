@@ -28,7 +28,7 @@ const MOST_TEXT: usize = 1 << 28;
 impl ChatTemplate {
     /// Renders a conversation, and finds the spans that the assistant wrote.
     ///
-    /// Fails with [`Reason::Unmaskable`](crate::report::ledger::Reason::Unmaskable) if a template without
+    /// Fails with [`Reason::Unmaskable`] if a template without
     /// `{% generation %}` blocks renders a record in a way that does not show the spans.
     pub fn render_with_spans(
         &self,
