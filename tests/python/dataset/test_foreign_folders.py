@@ -263,6 +263,6 @@ def test_nothing_trusts_code_of_others():
     # `model.eval()` of torch, and `trust_remote_code=False`.
     assert found == {
         ("passes.py", "eval("),
-        ("live.py", "trust_remote_code"),
+        ("build_with_transformers.py", "trust_remote_code"),
         ("loading.py", "trust_remote_code"),
     }

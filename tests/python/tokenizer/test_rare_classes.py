@@ -21,7 +21,7 @@ from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, 
 from usual_classes import rows
 
 import fastpack
-from fastpack.tokenizer import live
+from fastpack.tokenizer import build_with_transformers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def without_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(package: str) -> str:
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(live, "version", version)
+    monkeypatch.setattr(build_with_transformers, "version", version)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_without_transformers_the_error_names_class_folder_and_remedy(rare: Path
 
 @pytest.mark.parametrize("found", ["4.57.1", "6.0.0"])
 def test_another_major_version_is_refused(rare: Path, monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    monkeypatch.setattr(live, "version", lambda _: found)
+    monkeypatch.setattr(build_with_transformers, "version", lambda _: found)
     with pytest.raises(fastpack.TokenizerError, match=rf"`{RARE}`.*{found} is installed.*transformers==5"):
         fastpack.Tokenizer(rare)
 
@@ -182,7 +182,7 @@ def test_a_job_of_another_version_is_another_job(
     options: dict[str, Any] = {"tokenizer": rare, "max_length": 64, "groups": groups}
     report = fastpack.pack_dir(files, tmp_path / "out", **options)
     assert fastpack.pack_dir(files, tmp_path / "out", **options) == report
-    monkeypatch.setattr(live, "version", lambda _: "5.99.0")
+    monkeypatch.setattr(build_with_transformers, "version", lambda _: "5.99.0")
     with pytest.raises(fastpack.OutputError, match=r"differs in `version of transformers` .*5\.99\.0"):
         fastpack.pack_dir(files, tmp_path / "out", **options)
 
@@ -192,7 +192,7 @@ def test_ranks_of_other_versions_are_told_apart(
 ) -> None:
     states = []
     for rank, found in enumerate(["5.24.0", "5.99.0"]):
-        monkeypatch.setattr(live, "version", lambda _, found=found: found)
+        monkeypatch.setattr(build_with_transformers, "version", lambda _, found=found: found)
         ranks = fastpack.Ranks(rank=rank, world_size=2, lanes=2)
         with fastpack.stream(files, rare, max_length=16, batch_size=1, epochs=None, ranks=ranks) as stream:
             next(stream)
