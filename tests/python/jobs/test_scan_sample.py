@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from conftest import conversation, sentence
 from containers import sequence
+from mds_shards import shard
 from pyarrow import parquet
 
 import fastpack
@@ -168,6 +169,8 @@ def in_parts(path, records, folder):
     elif path.suffix == ".arrow":
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=500)
+    elif path.suffix == ".mds":
+        path.write_bytes(shard(records, {"text": "str"}))
     else:
         lines = folder / "data.jsonl"
         lines.write_text("\n".join(map(json.dumps, records)))
@@ -178,12 +181,12 @@ def in_parts(path, records, folder):
 
 # The shortest texts are first, and a quarter is read: the beginning would tell nothing of the long ones.
 @pytest.mark.alone
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl.zst"])
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "mds", "jsonl.zst"])
 def test_a_file_with_parts_is_entered_at_many_places(ending, tmp_path, tokenizer_dir):
     chance = random.Random(2)
     records = [{"text": chance.randbytes(20 + number // 25).hex()} for number in range(10_000)]
     path = in_parts(tmp_path / f"data.{ending}", records, tmp_path)
-    megabytes = {"parquet": 200, "arrow": 800, "jsonl.zst": 400}[ending]
+    megabytes = {"parquet": 200, "arrow": 800, "mds": 800, "jsonl.zst": 400}[ending]
     times = round(megabytes * 1_000_000 / path.stat().st_size)
     whole = fastpack.scan(path, tokenizer_dir, max_length=512)
     sources = [{"path": path, "repeat": times}]
@@ -194,6 +197,26 @@ def test_a_file_with_parts_is_entered_at_many_places(ending, tmp_path, tokenizer
     assert found.read.tokens == pytest.approx(whole.read.tokens * times, rel=0.1)
     assert found.lengths["p50"] == pytest.approx(whole.lengths["p50"], rel=0.1)
     assert found.lengths["p99"] == pytest.approx(whole.lengths["p99"], rel=0.1)
+
+
+@pytest.mark.alone
+def test_a_bad_record_of_frames_is_named_by_the_byte_of_its_frames(tmp_path, tokenizer_dir):
+    chance = random.Random(3)
+    lines = [
+        json.dumps({"text": chance.randbytes(300).hex()}) if number % 20 else "{" for number in range(40_000)
+    ]
+    source = tmp_path / "data.jsonl"
+    source.write_text("\n".join(lines))
+    (framed,) = fastpack.reindex(source, tmp_path / "framed", progress=False).files
+    path = Path(framed.path)
+    sources = [{"path": path, "repeat": round(400_000_000 / path.stat().st_size)}]
+    found = fastpack.scan(files=sources, tokenizer=tokenizer_dir, max_length=512, sample=2_000)
+    places = found.lost["invalid_json"].places
+    assert places
+    for place in places:
+        (byte,) = re.match(r"in the frames from byte (\d+) on: ", place.message).groups()
+        # A frame of zstd begins there.
+        assert path.read_bytes()[int(byte) :].startswith(bytes.fromhex("28b52ffd"))
 
 
 def test_the_same_records_of_what_is_read_through_are_read_each_time(tmp_path, tokenizer_dir):
