@@ -70,6 +70,11 @@ impl SampledBlocks {
         let parts: Vec<FilePart> = found.files.iter().map(FilePart::whole).collect();
         for (number, file) in found.files.iter().enumerate() {
             let enters = sample.reach() < 1.0 && !Sample::spreads_over(file);
+            let tables = found.files.iter().skip(number + 1).take(FILES_AHEAD);
+            for next in tables.filter(|it| enters && it.format.container == Container::Parquet) {
+                // Its end tells where its row groups lie.
+                next.location.prefetch(true);
+            }
             entered.push(if enters {
                 extents_of(&found, number, &parts, control)?
             } else {
