@@ -170,8 +170,8 @@ impl Documents {
         self
     }
 
-    /// The same, without the room that lists of few documents take beyond their own: a file of one document leaves more of
-    /// that than it has tokens.
+    /// Documents whose lists, if they are few, take no room beyond their content: a file of one document leaves more room than it
+    /// has tokens.
     #[must_use]
     pub fn fitted(mut self) -> Self {
         const FEW: usize = 16;

@@ -22,7 +22,7 @@ const LONGEST_EXPANDED: usize = 1 << 28;
 const LARGE: usize = 1 << 24;
 
 impl Tokenizer {
-    /// The same tokenizer, with at most so many bytes for the caches of an encoder. All but an eighth of them are shared
+    /// A tokenizer whose encoders have caches of at most so many bytes. All but an eighth of them are shared
     /// with the other encoders. The default is 64 MiB.
     #[must_use]
     pub fn with_cache_bytes(self, bytes: usize) -> Self {

@@ -1,4 +1,4 @@
-//! What a [`Tokenizer`] knows besides encoding: the ids and contents of tokens, what stands around texts, its parts and its fingerprint.
+//! The ids and contents of the tokens of a [`Tokenizer`], the tokens around texts, its parts and its fingerprint.
 
 use super::engine_choice::{Lazy, Tokenizer};
 use crate::encoding::SpecialTokens;

@@ -31,7 +31,7 @@ pub(crate) struct Bucket {
     lease: Arc<LeaseGuard>,
     /// The names of the uploads of this run before they are copied to their places.
     generation: Arc<RunNames>,
-    /// The same output, in the folder of the local disk.
+    /// The options of the output, with the folder of the local disk in which its files are made.
     local: Output,
     earlier: ReplacedOutputs,
     /// The uploads that begin before the job has finished.

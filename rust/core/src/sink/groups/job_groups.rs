@@ -79,7 +79,7 @@ impl Groups {
         self.now
     }
 
-    /// The same groups, which this process no longer keeps others from removing.
+    /// Groups that other processes may remove: the hold of this process ends.
     #[must_use]
     pub fn released(mut self) -> Self {
         self.store.release();

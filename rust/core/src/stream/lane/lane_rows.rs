@@ -89,7 +89,7 @@ enum Next {
 
 /// The next row of a lane.
 enum NextRow {
-    /// Of this packer.
+    /// A row of the packer with this number.
     Packed(usize),
     Padding,
 }
