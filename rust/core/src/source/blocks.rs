@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::block::{Block, Content, Reader};
 use super::callers::memory::{Memory, MemoryReader};
 use super::decompressed_input::InputBytes;
-use super::discovery::found::{FoundFiles, LineRange, SourceFile, blame};
+use super::discovery::found::{FilePlace, FoundFiles, LineRange, SourceFile, blame, files_ahead};
 use super::extents::line_extent::is_indexed;
 use super::formats::cbor::CborReader;
 use super::formats::csv::CsvReader;
@@ -26,9 +26,6 @@ use crate::config::{Reading, Source};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
 
-/// The number of files whose first bytes are fetched while the one before them is read, if they lie in remote storage.
-const FILES_AHEAD: usize = 3;
-
 /// All blocks of the sources: each as often as it is repeated, up to its limit each time.
 pub struct Blocks {
     sources: Vec<Source>,
@@ -38,9 +35,8 @@ pub struct Blocks {
     chooser: Option<Chooser>,
     /// Bytes of all files together, counted once for each reading.
     size: u64,
-    /// The current file, and how often its source was read before.
-    at: usize,
-    times: u64,
+    /// The current file.
+    place: FilePlace,
     /// The remaining records of the source, if it has a limit.
     left: Option<u64>,
     open: Option<Open>,
@@ -51,7 +47,7 @@ impl fmt::Debug for Blocks {
         let path = self.open.as_ref().map(|open| &open.path);
         f.debug_struct("Blocks")
             .field("files", &self.files)
-            .field("at", &self.at)
+            .field("place", &self.place)
             .field("open", &path)
             .finish_non_exhaustive()
     }
@@ -92,8 +88,7 @@ impl Blocks {
             memory: "",
             chooser: None,
             size: 0,
-            at: 0,
-            times: 0,
+            place: FilePlace::default(),
             left,
             open: None,
         }
@@ -101,45 +96,36 @@ impl Blocks {
 
     /// Opens the current file.
     fn start(&self, source: usize, control: &Control) -> Result<Open> {
-        let file = &self.files[self.at];
+        let file = &self.files[self.place.at];
         let (path, size) = (Arc::clone(&file.path), Some(file.bytes_read()));
-        for next in self.files.iter().skip(self.at + 1).take(FILES_AHEAD) {
-            next.location.prefetch(next.format.container == Container::Parquet);
+        for (_, next) in files_ahead(&self.files, self.place.at) {
+            next.prefetch();
         }
         let reader = open(file, &self.sources[source].reading, self.chooser, control)?;
         Ok(Open { path, size, reader, counted: 0, ended: false })
     }
 
-    /// Goes to the next file of the source, to its first again, or to the next source.
+    /// Goes to the next file, with the limit of its source if a reading of that begins.
     fn next_file(&mut self) {
         self.open = None;
-        let Some(SourceFile { source: number, .. }) = self.files.get(self.at) else { return };
-        let number = *number;
-        self.at += 1;
-        if self.files.get(self.at).is_some_and(|next| next.source == number) {
-            return;
+        if self.place.at < self.files.len()
+            && let Some(source) = self.place.advance(&self.files, &self.sources)
+        {
+            self.left =
+                self.sources.get(source).and_then(|source| source.limit).map(NonZeroU64::get);
         }
-        self.times += 1;
-        let mut next = number;
-        if self.times < self.sources[number].repeat.get() {
-            self.at = self.files.partition_point(|file| file.source < number);
-        } else {
-            self.times = 0;
-            next += 1;
-        }
-        self.left = self.sources.get(next).and_then(|source| source.limit).map(NonZeroU64::get);
     }
 }
 
 impl InputBlocks for Blocks {
     fn next_block(&mut self, control: &Control) -> Result<Option<Block>> {
-        while self.open.is_some() || self.at < self.files.len() {
-            let source = self.files.get(self.at).map_or(0, |file| file.source);
+        while self.open.is_some() || self.place.at < self.files.len() {
+            let source = self.files.get(self.place.at).map_or(0, |file| file.source);
             if self.left == Some(0) {
                 let counted = self.open.as_ref().map_or(0, |open| open.counted);
-                let file = &self.files[self.at];
+                let file = &self.files[self.place.at];
                 let rest = file.size.saturating_sub(counted);
-                let block = Block::new(&file.path, self.at, source, rest, Content::nothing());
+                let block = Block::new(&file.path, self.place.at, source, rest, Content::nothing());
                 self.next_file();
                 return Ok(Some(block));
             }
@@ -148,19 +134,22 @@ impl InputBlocks for Blocks {
             }
             let Some(open) = &mut self.open else { continue };
             if let Some((size, content)) = open.next_content(control)? {
-                if let (Content::Broken { .. }, Some(file)) = (&content, self.files.get(self.at)) {
+                if let (Content::Broken { .. }, Some(file)) =
+                    (&content, self.files.get(self.place.at))
+                {
                     // Bytes that could not be fetched are no damage of the file.
                     file.unchanged()?;
                 }
-                let block = Block::new(&open.path, self.at, source, size, content);
-                let mut block = block.read_again(self.times);
-                block.is_continued = self.files.get(self.at).is_some_and(|it| it.lines.is_some());
+                let block = Block::new(&open.path, self.place.at, source, size, content);
+                let mut block = block.read_again(self.place.times);
+                block.is_continued =
+                    self.files.get(self.place.at).is_some_and(|it| it.lines.is_some());
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
                 }
                 return Ok(Some(block));
             }
-            if let Some(file) = self.files.get(self.at) {
+            if let Some(file) = self.files.get(self.place.at) {
                 file.unchanged()?;
             }
             self.next_file();

@@ -16,7 +16,8 @@ pub trait InputBlocks: Send {
     ///
     /// # Errors
     ///
-    /// Those of reading. The unreadable rest of a file is one bad record, the last of the file.
+    /// The error of a file that changed, or that the system or a server does not give. The unreadable rest of a damaged file is one
+    /// bad record, the last of the file.
     fn next_block(&mut self, control: &Control) -> Result<Option<Block>>;
 
     /// Reads only the table columns that `chooser` selects.

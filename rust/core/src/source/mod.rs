@@ -29,6 +29,7 @@ pub use discovery::discover::discover;
 pub(crate) use discovery::found::{FilePart, LineRange, shared_folder};
 pub use discovery::found::{FoundFiles, SourceFile};
 pub(crate) use discovery::index::Index;
+pub(crate) use extents::extent::FrameStart;
 pub(crate) use extents::places::{is_line_file, line_of};
 pub(crate) use formats::format::by_name as format_by_name;
 pub use formats::format::{Container, InputFormat};

@@ -158,7 +158,7 @@ impl<'a> Intake<'a> {
     /// otherwise. Returns the formats and shapes of the files.
     pub(crate) fn read(
         &self,
-        mut blocks: impl InputBlocks,
+        blocks: &mut dyn InputBlocks,
         log: Option<&Log>,
         mut consume: impl FnMut(Outcome) -> Result<()>,
     ) -> Result<FileKinds> {

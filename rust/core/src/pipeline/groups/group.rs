@@ -276,9 +276,9 @@ impl<'a> GroupedJob<'a> {
         let mut hashes = Vec::new();
         let objective = self.job.objective()?;
         let cutter = Cutter { options: &self.options, objective: &*objective, copy: 0 };
-        let (found, place) = self.blocks(group);
+        let (mut found, place) = self.blocks(group);
         let intake = Intake::new(self.job, control).of_job(place).hashing(true);
-        let seen = intake.read(found, Some(&log), |outcome| {
+        let seen = intake.read(&mut found, Some(&log), |outcome| {
             content.add(&outcome);
             blocks += 1;
             for document in outcome.documents.iter() {
@@ -317,9 +317,9 @@ impl<'a> GroupedJob<'a> {
         let log = Arc::new(Log::open(&folder.blocks())?);
         let (mut content, mut blocks) = (InputHashes::default(), 0);
         let mut packer = SinkPacker::new(self.packing(&log)?, folder, control, started);
-        let (found, place) = self.blocks(group);
+        let (mut found, place) = self.blocks(group);
         let intake = Intake::new(self.job, control).of_job(place).hashing(output.hashes_content());
-        let seen = intake.read(found, Some(&log), |outcome: Outcome| {
+        let seen = intake.read(&mut found, Some(&log), |outcome: Outcome| {
             content.add(&outcome);
             blocks += 1;
             packer.take(outcome)

@@ -251,7 +251,7 @@ fn pack_behind(
     let mut taken = Taken { packer, content: InputHashes::default(), blocks: 0 };
     let seen = match &old {
         OldOutput::Rows(_) => {
-            intake().read(Blocks::new(new.found), Some(&log), |outcome| taken.take(outcome))?
+            intake().read(&mut Blocks::new(new.found), Some(&log), |outcome| taken.take(outcome))?
         }
         OldOutput::Tokens(kept) => {
             let old = OldTokens::open(kept, &finished.job().inputs)?;
@@ -384,7 +384,7 @@ impl<'a> Merging<'a> {
     ) -> Result<FileKinds> {
         let (before, all) = (self.all.saturating_sub(left), self.all);
         let intake = intake.of_job(PartOfJob { before, all, first_block: taken.blocks });
-        intake.read(Blocks::new(found), Some(self.log), |outcome| taken.take(outcome))
+        intake.read(&mut Blocks::new(found), Some(self.log), |outcome| taken.take(outcome))
     }
 
     /// Packs kept blocks, and copies to the log of the new output the blocks that are not there yet.

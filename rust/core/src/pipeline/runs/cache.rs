@@ -224,7 +224,7 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
     let cutter = Cutter { options: &job.options, objective: &*objective, copy: 0 };
     // Whoever packs them may set documents aside.
     let intake = Intake::new(job, control).hashing(true);
-    let seen = intake.read(records.into_blocks(), Some(&log), |outcome| {
+    let seen = intake.read(&mut records.into_blocks(), Some(&log), |outcome| {
         blocks += 1;
         // Errors that the rows would raise are raised here. Otherwise a bad record further on would be
         // reported first.

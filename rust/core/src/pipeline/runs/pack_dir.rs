@@ -253,7 +253,7 @@ fn pack_into(
         records => {
             let mut about = records.about(job);
             let drawn = records.drawn_from(job);
-            let blocks = records.into_blocks();
+            let mut blocks = records.into_blocks();
             let store = Store::with_log(Arc::clone(log), output.memory);
             let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
@@ -262,7 +262,7 @@ fn pack_into(
             let mut packer = SinkPacker::new(packing, folder, control, started);
             let intake =
                 Intake::new(job, control).hashing(output.hashes_content() || drawn.is_some());
-            let seen = intake.read(blocks, Some(log), |outcome| {
+            let seen = intake.read(&mut blocks, Some(log), |outcome| {
                 consumed(&outcome);
                 packer.take(outcome)
             })?;

@@ -77,7 +77,7 @@ pub(super) fn to_tables(
 /// Packs all of `blocks` into `sink`.
 pub(super) fn pack_blocks(
     job: &Job,
-    blocks: Blocks,
+    mut blocks: Blocks,
     (mut about, validation, drawn): (InputFacts, Option<Validation>, Option<FoundFiles>),
     control: &Control,
     sink: &mut dyn Sink,
@@ -87,7 +87,7 @@ pub(super) fn pack_blocks(
     let packing = packing.with_validation(validation)?.with_shares(drawn.as_ref())?;
     let mut packer = SinkPacker::new(packing, sink, control, started);
     let intake = Intake::new(job, control).hashing(validation.is_some() || drawn.is_some());
-    let seen = intake.read(blocks, None, |outcome| packer.take(outcome))?;
+    let seen = intake.read(&mut blocks, None, |outcome| packer.take(outcome))?;
     about.read(job, seen);
     packer.finish(about)
 }

@@ -49,10 +49,11 @@ pub(in crate::pipeline) fn pack_each(
         total: PackedCounts::default(),
         reports: BTreeMap::new(),
     };
-    let seen = Intake::new(job, control).read(Blocks::new(found), Some(store.0), |outcome| {
-        consumed(&outcome);
-        each.take(outcome)
-    })?;
+    let seen =
+        Intake::new(job, control).read(&mut Blocks::new(found), Some(store.0), |outcome| {
+            consumed(&outcome);
+            each.take(outcome)
+        })?;
     while each.at < each.files.len() {
         each.finish_file()?;
     }

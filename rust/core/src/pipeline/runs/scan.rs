@@ -27,7 +27,7 @@ use crate::report::ledger::{
 };
 use crate::report::timing::{Timing, Work, ratio, rounded};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport};
-use crate::source::{Blocks, FoundFiles, Sample, SampledBlocks, discover};
+use crate::source::{Blocks, FoundFiles, FrameStart, InputBlocks, Sample, SampledBlocks, discover};
 use crate::util::control::{Control, Phase};
 
 /// The most records listed for each reason: a file without valid records has millions.
@@ -237,26 +237,22 @@ pub fn scan(
     }
     let mut fits: Vec<Fitting> =
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
-    let sources = found.sources.clone();
     let mut intake = Intake::new(job, control).naming_all().comparing_turns();
-    let blocks = match &sample {
+    let mut blocks: Box<dyn InputBlocks> = match &sample {
         Some(sample) => {
             intake = intake.keeping_tasks();
-            Some(seen.sampled_blocks(&found, sample, &mut about, control)?)
+            Box::new(seen.sampled_blocks(found, sample, &mut about, control)?)
         }
-        None => None,
+        None => Box::new(Blocks::new(found)),
     };
-    let mut take = |outcome: Outcome| {
+    let sources = blocks.sources().to_vec();
+    let recognised = intake.read(&mut *blocks, None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
         }
         seen.take(outcome);
         Ok(())
-    };
-    let recognised = match blocks {
-        Some(blocks) => intake.read(blocks, None, &mut take)?,
-        None => intake.read(Blocks::new(found), None, &mut take)?,
-    };
+    })?;
     about.read(job, recognised);
     about.facts.warnings.extend(seen.weighed.as_ref().map(|origin| {
         let column = RowColumn::LossWeights.name();
@@ -283,8 +279,8 @@ pub fn scan(
 struct ScanState {
     /// Line files that were read in part: their records are identified by their offsets.
     spread: HashSet<Arc<Path>>,
-    /// The files of zstd frames that were read in part: the first line of each extent, and its byte.
-    frames: HashMap<Arc<Path>, Vec<(u64, u64)>>,
+    /// The beginnings of the extents of files of zstd frames that were read in part.
+    frames: HashMap<Arc<Path>, Vec<FrameStart>>,
     ledger: Ledger,
     places: BTreeMap<Reason, Vec<DroppedRecord>>,
     documents: u64,
@@ -301,13 +297,13 @@ impl ScanState {
     /// The blocks of a sample, with a warning about files that are read from their beginning, but not to their end.
     fn sampled_blocks(
         &mut self,
-        found: &FoundFiles,
+        found: FoundFiles,
         sample: &Sample,
         about: &mut InputFacts,
         control: &Control,
     ) -> Result<SampledBlocks> {
         let files = found.files.len();
-        let blocks = SampledBlocks::new(found.clone(), sample.clone(), control)?;
+        let blocks = SampledBlocks::new(found, sample.clone(), control)?;
         let through = blocks.unentered_files();
         if sample.reach() < 1.0 && through > 0 {
             about.facts.warnings.push(format!(
@@ -391,8 +387,8 @@ impl ScanState {
             return Some(format!("at byte {}", origin.line));
         }
         let extents = self.frames.get(&origin.path)?;
-        let (_, byte) = extents.iter().rfind(|(first, _)| *first <= origin.line)?;
-        Some(format!("in the frames from byte {byte} on"))
+        let start = extents.iter().rfind(|start| start.first_line <= origin.line)?;
+        Some(format!("in the frames from byte {} on", start.byte))
     }
 
     fn into_scan(

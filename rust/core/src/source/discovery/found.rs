@@ -45,6 +45,11 @@ pub(crate) struct LineRange {
 }
 
 impl SourceFile {
+    /// Begins to fetch its first bytes, if it lies in remote storage; of a Parquet file its end.
+    pub(in crate::source) fn prefetch(&self) {
+        self.location.prefetch(self.format.container == Container::Parquet);
+    }
+
     pub(crate) fn open(location: Location, source: usize, control: &Control) -> Result<Self> {
         let path = Arc::clone(location.name());
         if !location.is_remote() {
@@ -160,6 +165,48 @@ impl FoundFiles {
             .into_iter()
             .map(|file| file.bytes_read().saturating_mul(self.sources[file.source].repeat.get()));
         bytes.fold(0, u64::saturating_add)
+    }
+}
+
+/// The number of files whose first bytes are fetched while the one before them is read, if they lie in remote storage.
+const FILES_AHEAD: usize = 3;
+
+/// The next files after one, with their numbers: those that are fetched while it is read.
+pub(in crate::source) fn files_ahead(
+    files: &[SourceFile],
+    at: usize,
+) -> impl Iterator<Item = (usize, &SourceFile)> {
+    files.iter().enumerate().skip(at + 1).take(FILES_AHEAD)
+}
+
+/// The place among files that are read in order, each source as often as it is repeated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::source) struct FilePlace {
+    /// The number of the file.
+    pub(in crate::source) at: usize,
+    /// The number of earlier reads of its source.
+    pub(in crate::source) times: u64,
+}
+
+impl FilePlace {
+    /// Goes to the next file of the source, to its first again, or to the next source. Returns the source if a reading of it begins.
+    pub(in crate::source) fn advance(
+        &mut self,
+        files: &[SourceFile],
+        sources: &[Source],
+    ) -> Option<usize> {
+        let source = files[self.at].source;
+        self.at += 1;
+        if files.get(self.at).is_some_and(|next| next.source == source) {
+            return None;
+        }
+        self.times += 1;
+        if self.times < sources[source].repeat.get() {
+            self.at = files.partition_point(|file| file.source < source);
+            return Some(source);
+        }
+        self.times = 0;
+        Some(source + 1)
     }
 }
 

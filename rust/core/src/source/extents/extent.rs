@@ -25,6 +25,15 @@ use crate::util::control::Control;
 
 pub(crate) use super::places::{Numbering, is_line_file};
 
+/// The beginning of an extent of zstd frames.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameStart {
+    /// The identity of its first line.
+    pub(crate) first_line: u64,
+    /// Its first byte in the file.
+    pub(crate) byte: u64,
+}
+
 /// A stretch of the input that can be read without reading what is before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
@@ -63,10 +72,12 @@ impl Extent {
         short(&hasher.finalize())
     }
 
-    /// The identity of its first line and the byte at which it begins, if it is of zstd frames.
-    pub(crate) fn frame(&self) -> Option<(u64, u64)> {
+    /// Its beginning, if it is of zstd frames.
+    pub(crate) fn frame_start(&self) -> Option<FrameStart> {
         match &self.place {
-            ExtentPlace::Frames { range, first_line, .. } => Some((*first_line, range.start)),
+            ExtentPlace::Frames { range, first_line, .. } => {
+                Some(FrameStart { first_line: *first_line, byte: range.start })
+            }
             _ => None,
         }
     }

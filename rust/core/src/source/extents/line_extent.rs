@@ -32,7 +32,7 @@ pub(crate) struct LineExtent {
     taken: u64,
     /// Further ranges, whose lines are found when they are reached.
     later: vec::IntoIter<Range<u64>>,
-    /// Bytes of the file.
+    /// The end of the last range, at which the file ends if there are further ones.
     size: u64,
 }
 

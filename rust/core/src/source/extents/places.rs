@@ -264,7 +264,15 @@ pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
 /// Parts of a range, of at most about `most` bytes each.
 fn stretches(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
     let size = range.end - range.start;
-    let count = size.div_ceil(most.max(1)).max(1);
+    equal_parts(range, size.div_ceil(most.max(1)).max(1))
+}
+
+/// As many parts of a range as `count`, of equal size but for one.
+pub(in crate::source) fn equal_parts(
+    range: Range<u64>,
+    count: u64,
+) -> impl Iterator<Item = Range<u64>> {
+    let size = range.end - range.start;
     let end = move |number: u64| {
         let end = u128::from(size) * u128::from(number) / u128::from(count);
         range.start + u64::try_from(end).expect("at most the size")

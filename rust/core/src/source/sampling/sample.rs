@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::sequential::Through;
 use crate::source::discovery::found::{FoundFiles, SourceFile};
+use crate::source::extents::places::equal_parts;
 use crate::source::formats::format::Container;
+use crate::util::random::number_of;
 
 /// The approximate number of records of a window. Neighbours are alike, so many small windows tell more than
 /// a large one.
@@ -33,14 +35,14 @@ const MOST_TOGETHER: f64 = 32.0;
 pub struct Sample {
     /// The sampled fraction of all records, above 0 and below 1.
     share: f64,
-    /// The fraction of each file without random access that is read, no less than the fraction that is taken.
+    /// The fraction that is read of files that are not read by windows, no less than the fraction that is taken.
     reach: f64,
     /// Bytes of a window.
     window: f64,
     seed: u64,
     /// Bytes of the records that were taken.
     bytes: Arc<AtomicU64>,
-    /// Bytes read of files without random access.
+    /// Bytes read of files that are not read by windows.
     read: Arc<AtomicU64>,
 }
 
@@ -50,7 +52,7 @@ impl Sample {
         (share < 1.0).then_some(Self { share, reach: 1.0, window, seed, bytes, read })
     }
 
-    /// Sets the fraction that is read of files without random access.
+    /// Sets the fraction that is read of files that are not read by windows.
     pub(crate) fn reaching(self, reach: f64) -> Self {
         Self { reach, ..self }
     }
@@ -60,12 +62,12 @@ impl Sample {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes read of files without random access.
+    /// Bytes read of files that are not read by windows.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// The fraction of each file without random access that is read, from its beginning.
+    /// The fraction that is read of files that are not read by windows.
     pub fn reach(&self) -> f64 {
         self.reach
     }
@@ -86,12 +88,7 @@ impl Sample {
     pub(super) fn windows(&self, size: u64, at: usize, times: u64) -> Vec<Range<u64>> {
         let count = (self.share * size as f64 / self.window).round().max(1.0) as u64;
         let mut windows = Vec::new();
-        for number in 0..count {
-            let edge = |number: u64| {
-                let at = u128::from(size) * u128::from(number) / u128::from(count);
-                u64::try_from(at).expect("at most the size")
-            };
-            let (start, end) = (edge(number), edge(number + 1));
+        for (number, Range { start, end }) in (0..).zip(equal_parts(0..size, count)) {
             // For many small files, a fraction of a byte each adds up to some bytes.
             let chance = self.chance(at, times, number, WHOLE) as f64 / WHOLE as f64;
             let length = (self.share * (end - start) as f64 + chance) as u64;
@@ -105,21 +102,14 @@ impl Sample {
         windows
     }
 
-    /// True if the extent of this number among `all` of the files that are entered is read: one by chance of each stretch of as many,
-    /// since what lies at equal distances may be alike.
-    pub(super) fn takes_extent(&self, number: u64, all: u64) -> bool {
-        let wanted = u128::from(self.extents(all));
-        let at = |share: u128| {
-            u64::try_from(share * u128::from(all) / wanted).expect("at most all extents")
-        };
-        // The stretch in which it lies.
-        let stretch = (u128::from(number) * wanted + wanted - 1) / u128::from(all.max(1));
-        let (start, end) = (at(stretch), at(stretch + 1));
-        let place = u64::try_from(stretch).expect("fewer stretches than extents");
-        start + self.chance(0, 0, place, (end - start).max(1)) == number
+    /// The numbers of the extents that are read of `all`: one by chance of each part of them, since extents at equal distances may be
+    /// alike.
+    pub(super) fn chosen_extents(&self, all: u64) -> impl Iterator<Item = u64> {
+        let parts = (0..).zip(equal_parts(0..all, self.extents(all)));
+        parts.map(|(number, part)| part.start + self.chance(0, 0, number, part.end - part.start))
     }
 
-    /// The extents that are read of `all`: the part that is read of other files, and one at least.
+    /// The number of extents that are read of `all`: the fraction that is read of other files, and one at least.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -184,12 +174,7 @@ impl Sample {
 
     /// A number below `bound` that depends only on the seed and the place.
     fn chance(&self, file: usize, times: u64, window: u64, bound: u64) -> u64 {
-        let mut hasher = blake3::Hasher::new();
-        for number in [self.seed, file as u64, times, window] {
-            hasher.update(&number.to_le_bytes());
-        }
-        let hash = hasher.finalize();
-        let lot = u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash of 32 bytes"));
+        let lot = number_of(&[self.seed, file as u64, times, window]);
         u64::try_from((u128::from(lot) * u128::from(bound)) >> 64).expect("below `bound`")
     }
 }
@@ -205,8 +190,9 @@ mod tests {
         fn as_many_extents_are_read_as_are_wanted(all in 1_u64..500, percent in 1_u32..100, seed: u64) {
             let part = Sample::part(0.001, 1.0, seed).expect("less than all");
             let sample = part.reaching(f64::from(percent) / 100.0);
-            let taken = (0..all).filter(|number| sample.takes_extent(*number, all)).count() as u64;
-            prop_assert_eq!(taken, sample.extents(all));
+            let chosen: Vec<u64> = sample.chosen_extents(all).collect();
+            prop_assert_eq!(chosen.len() as u64, sample.extents(all));
+            prop_assert!(chosen.iter().is_sorted_by(|a, b| a < b) && chosen.iter().all(|at| *at < all));
         }
     }
 
@@ -215,8 +201,8 @@ mod tests {
         let mut times = [0_u32; 8];
         for seed in 0..400 {
             let sample = Sample::part(0.001, 1.0, seed).expect("less than all").reaching(0.25);
-            for (number, times) in (0..).zip(&mut times) {
-                *times += u32::from(sample.takes_extent(number, 8));
+            for number in sample.chosen_extents(8) {
+                times[usize::try_from(number).expect("one of eight")] += 1;
             }
         }
         assert!(times.iter().all(|times| (60..=140).contains(times)), "{times:?}");

@@ -13,9 +13,13 @@ use crate::config::Source;
 use crate::error::{Error, Result};
 use crate::source::block::{Block, Content, Reader};
 use crate::source::blocks::Blocks;
-use crate::source::discovery::found::{FilePart, FoundFiles, SourceFile, blame};
+use crate::source::discovery::found::{
+    FilePart, FilePlace, FoundFiles, SourceFile, blame, files_ahead,
+};
 use crate::source::discovery::index::Index;
-use crate::source::extents::extent::{Extent, ExtentBlocks, Numbering, blocks_of, extents};
+use crate::source::extents::extent::{
+    Extent, ExtentBlocks, FrameStart, Numbering, blocks_of, extents,
+};
 use crate::source::extents::line_extent::LineExtent;
 use crate::source::formats::format::Container;
 use crate::source::input_blocks::{Chooser, InputBlocks};
@@ -24,9 +28,6 @@ use crate::util::control::Control;
 /// The most bytes of an extent of a file whose extents are not given by its row groups or batches.
 const EXTENT: u64 = 1 << 20;
 
-/// The number of files whose first bytes are fetched while the one before them is read, if they lie in remote storage.
-const FILES_AHEAD: usize = 3;
-
 /// The blocks of a sample of all files, each read as often as its source is repeated.
 pub(crate) struct SampledBlocks {
     found: FoundFiles,
@@ -34,18 +35,18 @@ pub(crate) struct SampledBlocks {
     chooser: Option<Chooser>,
     /// The extents of the files that are entered; none for others.
     extents: Vec<Vec<Extent>>,
-    /// The extents of all files that are entered.
+    /// The number of extents of all files that are entered, once for each reading.
     all: u64,
-    /// The extents of those that were passed, read or not.
+    /// The number of those that were passed, read or not.
     passed: u64,
-    /// The current file, and how often its source was read before.
-    at: usize,
-    times: u64,
-    open: Option<Open>,
+    /// The numbers of those that are read, ascending.
+    chosen: Vec<u64>,
+    place: FilePlace,
+    open: Option<SampledFile>,
 }
 
 /// The current file.
-enum Open {
+enum SampledFile {
     /// A line file, at many places.
     Lines(LineExtent),
     /// The chosen extents of a file that is entered.
@@ -64,40 +65,21 @@ impl SampledBlocks {
     ///
     /// # Errors
     ///
-    /// Those of reading where the extents of files lie.
+    /// The error of a file whose extents cannot be found.
     pub(crate) fn new(found: FoundFiles, sample: Sample, control: &Control) -> Result<Self> {
-        let mut entered = Vec::with_capacity(found.files.len());
-        let parts: Vec<FilePart> = found.files.iter().map(FilePart::whole).collect();
-        for (number, file) in found.files.iter().enumerate() {
-            let enters = sample.reach() < 1.0 && !Sample::spreads_over(file);
-            let tables = found.files.iter().skip(number + 1).take(FILES_AHEAD);
-            for next in tables.filter(|it| enters && it.format.container == Container::Parquet) {
-                // Its end tells where its row groups lie.
-                next.location.prefetch(true);
-            }
-            entered.push(if enters {
-                extents_of(&found, number, &parts, control)?
-            } else {
-                Vec::new()
-            });
-        }
-        let repeated =
-            found.files.iter().zip(&entered).map(|(file, extents)| {
-                found.sources[file.source].repeat.get() * extents.len() as u64
-            });
-        let all = repeated.sum();
-        let (passed, at, times) = (0, 0, 0);
-        Ok(Self {
-            found,
-            sample,
-            chooser: None,
-            extents: entered,
-            all,
-            passed,
-            at,
-            times,
-            open: None,
-        })
+        let extents = if sample.reach() < 1.0 {
+            extents_of(&found, control)?
+        } else {
+            vec![Vec::new(); found.files.len()]
+        };
+        let readings = found.files.iter().map(|file| found.sources[file.source].repeat.get());
+        let each = readings
+            .zip(&extents)
+            .map(|(times, extents)| times.saturating_mul(extents.len() as u64));
+        let all = each.fold(0, u64::saturating_add);
+        let chosen = if all == 0 { Vec::new() } else { sample.chosen_extents(all).collect() };
+        let (chooser, passed, place, open) = (None, 0, FilePlace::default(), None);
+        Ok(Self { found, sample, chooser, extents, all, passed, chosen, place, open })
     }
 
     /// The number of files that are read from their beginning.
@@ -106,41 +88,50 @@ impl SampledBlocks {
         files.filter(|(file, extents)| extents.is_empty() && !Sample::spreads_over(file)).count()
     }
 
-    /// The files of zstd frames that are entered. The lines of each are identified by the number of their frame; of each
-    /// extent, this number and the byte at which it begins.
-    pub(crate) fn frames(&self) -> HashMap<Arc<Path>, Vec<(u64, u64)>> {
+    /// The beginnings of the extents of each file of zstd frames that is entered.
+    pub(crate) fn frames(&self) -> HashMap<Arc<Path>, Vec<FrameStart>> {
         let framed = self.found.files.iter().zip(&self.extents).map(|(file, extents)| {
-            (Arc::clone(&file.path), extents.iter().filter_map(Extent::frame).collect::<Vec<_>>())
+            (
+                Arc::clone(&file.path),
+                extents.iter().filter_map(Extent::frame_start).collect::<Vec<_>>(),
+            )
         });
         framed.filter(|(_, frames)| !frames.is_empty()).collect()
     }
 
     /// Opens the current file.
-    fn start(&mut self, control: &Control) -> Result<Open> {
-        let file = &self.found.files[self.at];
-        for next in self.found.files.iter().skip(self.at + 1).take(FILES_AHEAD) {
-            next.location.prefetch(next.format.container == Container::Parquet);
+    fn start(&mut self, control: &Control) -> Result<SampledFile> {
+        let FilePlace { at, times } = self.place;
+        let file = &self.found.files[at];
+        for (number, next) in files_ahead(&self.found.files, at) {
+            let is_table = next.format.container == Container::Parquet;
+            if is_table || self.extents[number].is_empty() && !Sample::spreads_over(next) {
+                next.prefetch();
+            }
         }
         if Sample::spreads_over(file) {
-            let windows = self.sample.windows(file.size, self.at, self.times);
-            return Ok(Open::Lines(LineExtent::near_each(file, windows)?));
+            let windows = self.sample.windows(file.size, at, times);
+            return Ok(SampledFile::Lines(LineExtent::near_each(file, windows)?));
         }
-        let extents = &self.extents[self.at];
+        let extents = &self.extents[at];
         let all = Some(self.all).filter(|_| !extents.is_empty());
-        let through = self.sample.through(file, self.at, self.times, all);
+        let through = self.sample.through(file, at, times, all);
         if extents.is_empty() {
             let mut blocks = blocks_of(&self.found, [file], false);
             if let Some(chooser) = self.chooser {
                 blocks.choose_columns(chooser);
             }
-            return Ok(Open::Through(blocks, through));
+            return Ok(SampledFile::Through(blocks, through));
         }
-        let numbered = (self.passed..).zip(extents);
-        let chosen = numbered.filter(|(number, _)| self.sample.takes_extent(*number, self.all));
-        let later: VecDeque<Extent> = chosen.map(|(_, extent)| extent.clone()).collect();
-        self.passed += extents.len() as u64;
+        let behind = self.passed.saturating_add(extents.len() as u64);
+        let before = |end: u64| self.chosen.partition_point(|number| *number < end);
+        let chosen = &self.chosen[before(self.passed)..before(behind)];
+        let place = |number: u64| usize::try_from(number - self.passed).expect("one in memory");
+        let later: VecDeque<Extent> =
+            chosen.iter().map(|&number| extents[place(number)].clone()).collect();
+        self.passed = behind;
         let columns = if later.is_empty() { None } else { self.columns(file, control)? };
-        Ok(Open::Entered { later, columns, open: None, through })
+        Ok(SampledFile::Entered { later, columns, open: None, through })
     }
 
     /// The columns to read of a table, by its first rows; `None` for all, and of other files.
@@ -164,25 +155,23 @@ impl SampledBlocks {
             Some(open) => open,
             None => self.start(control)?,
         };
-        let file = &self.found.files[self.at];
+        let file = &self.found.files[self.place.at];
         let block = match &mut open {
-            Open::Lines(lines) => {
+            SampledFile::Lines(lines) => {
                 let content = lines.next_content(control)?;
                 let block = content.map(|content| {
                     let size = lines.position();
                     self.sample.count_lines(size);
-                    Block::new(&file.path, self.at, file.source, size, content)
+                    Block::new(&file.path, self.place.at, file.source, size, content)
                 });
                 if block.is_none() {
                     file.unchanged()?;
                 }
                 block
             }
-            Open::Entered { later, columns, open, through } => loop {
-                if let Some(block) =
-                    open.as_mut().map(|it| it.next_block(control)).transpose()?.flatten()
-                {
-                    let mut block = block;
+            SampledFile::Entered { later, columns, open, through } => loop {
+                let next = open.as_mut().map(|it| it.next_block(control)).transpose()?;
+                if let Some(mut block) = next.flatten() {
                     through.thin(&mut block);
                     break Some(block);
                 }
@@ -191,47 +180,34 @@ impl SampledBlocks {
                 let before = open.take();
                 *open = Some(ExtentBlocks::enter(&self.found, &extent, columns, before, control)?);
             },
-            Open::Through(blocks, through) if !through.has_ended() => {
+            SampledFile::Through(blocks, through) if !through.has_ended() => {
                 let block = blocks.next_block(control)?;
                 block.map(|mut block| {
                     through.thin(&mut block);
-                    (block.file, block.source) = (self.at, file.source);
+                    (block.file, block.source) = (self.place.at, file.source);
                     block
                 })
             }
-            Open::Through(..) => None,
+            SampledFile::Through(..) => None,
         };
         if block.is_some() {
             self.open = Some(open);
-        } else if let Open::Entered { through, .. } | Open::Through(_, through) = &open {
+        } else if let SampledFile::Entered { through, .. } | SampledFile::Through(_, through) =
+            &open
+        {
             self.sample.count(through);
         }
-        Ok(block.map(|block| block.read_again(self.times)))
-    }
-
-    /// Goes to the next file of the source, to its first again, or to the next source.
-    fn next_file(&mut self) {
-        let source = self.found.files[self.at].source;
-        self.at += 1;
-        if self.found.files.get(self.at).is_some_and(|next| next.source == source) {
-            return;
-        }
-        self.times += 1;
-        if self.times < self.found.sources[source].repeat.get() {
-            self.at = self.found.files.partition_point(|file| file.source < source);
-        } else {
-            self.times = 0;
-        }
+        Ok(block.map(|block| block.read_again(self.place.times)))
     }
 }
 
 impl InputBlocks for SampledBlocks {
     fn next_block(&mut self, control: &Control) -> Result<Option<Block>> {
-        while self.at < self.found.files.len() {
+        while self.place.at < self.found.files.len() {
             if let Some(block) = self.next_of_file(control)? {
                 return Ok(Some(block));
             }
-            self.next_file();
+            self.place.advance(&self.found.files, &self.found.sources);
         }
         Ok(None)
     }
@@ -261,14 +237,22 @@ impl InputBlocks for SampledBlocks {
     }
 }
 
-/// The extents of a file that can be entered in the middle; none of others.
-fn extents_of(
-    found: &FoundFiles,
-    file: usize,
-    parts: &[FilePart],
-    control: &Control,
-) -> Result<Vec<Extent>> {
+/// The extents of each file that can be entered in the middle, by the number of the file; none of others.
+fn extents_of(found: &FoundFiles, control: &Control) -> Result<Vec<Vec<Extent>>> {
     let numbering = Numbering { lines: false, records: false };
-    let extents = extents(found, &[file], parts, EXTENT, numbering, Index(None), control)?;
-    Ok(if extents.len() > 1 { extents } else { Vec::new() })
+    let parts: Vec<FilePart> = found.files.iter().map(FilePart::whole).collect();
+    let entered = found.files.iter().enumerate().map(|(number, file)| {
+        if Sample::spreads_over(file) {
+            return Ok(Vec::new());
+        }
+        for (_, next) in files_ahead(&found.files, number) {
+            // The end of such a file tells where its row groups lie.
+            if next.format.container == Container::Parquet {
+                next.prefetch();
+            }
+        }
+        let extents = extents(found, &[number], &parts, EXTENT, numbering, Index(None), control)?;
+        Ok(if extents.len() > 1 { extents } else { Vec::new() })
+    });
+    entered.collect()
 }
