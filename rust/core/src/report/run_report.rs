@@ -1,4 +1,4 @@
-//! [`Report`]: what a run read, kept, dropped and made.
+//! [`Report`]: the records that a run read, and the rows and losses that became of them.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

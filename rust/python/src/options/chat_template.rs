@@ -1,4 +1,4 @@
-//! [`PyRendering`], [`PyTemplateKwargs`] and [`PyConversation`]: what a chat template is given.
+//! [`PyRendering`], [`PyTemplateKwargs`] and [`PyConversation`]: the options, variables and messages of a chat template.
 
 use chrono::NaiveDateTime;
 use fastpack_core::json::{Json, Map};

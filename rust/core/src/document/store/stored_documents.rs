@@ -1,4 +1,4 @@
-//! [`StoredDocuments`]: what was pushed to a store at once, and the number of each document in it.
+//! [`StoredDocuments`]: the documents of one push to a store, and the number of each.
 
 use super::token_log::LoggedBlock;
 use crate::document::documents::Documents;

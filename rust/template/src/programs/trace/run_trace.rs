@@ -1,4 +1,4 @@
-//! [`Trace`]: what is recorded of a run, and the program that it becomes.
+//! [`Trace`]: the recording of a run, and the program that it becomes.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! [`Filter::apply`]: what each filter does with a value.
+//! [`Filter::apply`]: the result of each filter for a value.
 
 use super::numbers;
 use super::sequences::{
