@@ -3,8 +3,9 @@
     python benches/python/cores.py [--megabytes 30 300] [--rounds 9] [--cores 1 2] [--folder .] [--only NAME ...]
 
 Each run is a process of its own, pinned to the first cores of the machine with a thread for each. By Amdahl's law, a
-job that N cores do R times as fast as one leaves the share (N/R - 1) / (N - 1) to one thread. The caches of the
-system are warm: each case is run once before it counts.
+job that N cores do R times as fast as one leaves the share (N/R - 1) / (N - 1) to one thread. Beside it, N jobs of one
+thread run side by side, a core each: they share nothing but the machine, so no job can gain more from N cores than they
+do together. The caches of the system are warm: each case is run once before it counts.
 """
 
 from __future__ import annotations
@@ -116,20 +117,40 @@ def inputs(case: Case, scratch: Path) -> tuple[Path, Path, str]:
     return corpus_file, trained if trained.exists() else train(corpus_file, trained), str(template)
 
 
+def start(
+    case: Case, cores: range, files: tuple[Path, Path, str], folders: dict[str, Path]
+) -> tuple[subprocess.Popen[str], Path]:
+    """Start a job with a thread for each of some cores. Returns its process and its scratch folder."""
+    scratch = Path(tempfile.mkdtemp(dir=folders[case.place]))
+    pinned = ["taskset", "--cpu-list", f"{cores[0]}-{cores[-1]}", sys.executable, "-c", RUN]
+    options = [case.strategy, case.format, case.compression, len(cores)]
+    command = [*pinned, files[0], scratch / "out", *files[1:], *options]
+    words = list(map(str, command))
+    return subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE), scratch
+
+
+def finish(case: Case, started: tuple[subprocess.Popen[str], Path]) -> dict[str, float]:
+    """Wait for a job, and return its figures."""
+    process, scratch = started
+    output, errors = process.communicate()
+    shutil.rmtree(scratch)
+    if process.returncode != 0:
+        raise SystemExit(f"{case} failed:\n{errors}")
+    found: dict[str, float] = json.loads(output.splitlines()[-1])
+    return found
+
+
 def measure(
     case: Case, cores: int, files: tuple[Path, Path, str], folders: dict[str, Path]
 ) -> dict[str, float]:
     """Run a case once."""
-    out = Path(tempfile.mkdtemp(dir=folders[case.place])) / "out"
-    pinned = ["taskset", "--cpu-list", f"0-{cores - 1}", sys.executable, "-c", RUN]
-    options = [case.strategy, case.format, case.compression, cores]
-    command = [*pinned, files[0], out, *files[1:], *options]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    shutil.rmtree(out.parent)
-    if done.returncode != 0:
-        raise SystemExit(f"{case} failed:\n{done.stderr}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return finish(case, start(case, range(cores), files, folders))
+
+
+def side_by_side(case: Case, cores: int, files: tuple[Path, Path, str], folders: dict[str, Path]) -> float:
+    """Run a case once on each core at the same time. Returns the seconds of the slowest."""
+    jobs = [start(case, range(core, core + 1), files, folders) for core in range(cores)]
+    return max(finish(case, job)["seconds"] for job in jobs)
 
 
 def main() -> None:
@@ -156,17 +177,19 @@ def main() -> None:
         print(f"{machine()}, medians of {arguments.rounds} rounds in turn\n", flush=True)
         columns = "".join(f" {count} cores |" for count in counts[1:])
         print(
-            f"| job | Mtok | seconds on one core |{columns} times one core | left to one thread | more work "
+            f"| job | Mtok | seconds on one core |{columns} times one core | side by side | left to one thread | more work "
             "| assembled by a core, Mtok/s | peak MB |"
         )
-        print(f"|---|---:|---:|{'---:|' * len(counts[1:])}---:|---:|---:|---:|---:|")
+        print(f"|---|---:|---:|{'---:|' * len(counts[1:])}---:|---:|---:|---:|---:|---:|")
         for case in cases(arguments.megabytes):
             if arguments.only and not any(name in str(case) for name in arguments.only):
                 continue
             files = inputs(case, folders["disk"])
             measure(case, counts[-1], files, folders)
             runs: dict[int, list[dict[str, float]]] = {count: [] for count in counts}
+            beside = []
             for _ in range(arguments.rounds):
+                beside.append(side_by_side(case, counts[-1], files, folders))
                 for count, of in runs.items():
                     of.append(measure(case, count, files, folders))
             median = {
@@ -175,10 +198,11 @@ def main() -> None:
             }
             one, most, count = median[1], median[counts[-1]], counts[-1]
             gain = one["seconds"] / most["seconds"]
+            limit = count * one["seconds"] / statistics.median(beside)
             times = "".join(f" {median[count]['seconds']:.2f} |" for count in counts[1:])
             left = f"{(count / gain - 1) / (count - 1):.1%}" if count > 1 else ""
             print(
-                f"| {case} | {one['tokens'] / 1e6:.1f} | {one['seconds']:.2f} |{times} {gain:.2f} | {left} "
+                f"| {case} | {one['tokens'] / 1e6:.1f} | {one['seconds']:.2f} |{times} {gain:.2f} | {limit:.2f} | {left} "
                 f"| {most['work'] / one['work'] - 1:+.1%} | {one['tokens'] / one['assembling'] / 1e6:.0f} "
                 f"| {most['peak'] / 1e6:.0f} |",
                 flush=True,
