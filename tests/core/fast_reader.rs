@@ -5,39 +5,25 @@ use std::sync::Arc;
 use fastpack_core::config::{DocumentKind, Fields};
 use fastpack_core::json::{Json, Map};
 use fastpack_core::record::{
-    self, Conversation, Expectation, MessageForms, Record, ReplayReader, Shape, TokenColumns,
-    find_shape, read_text_fast,
+    self, Conversation, Expectation, MessageForms, Record, ReplayReader, Shape, find_shape,
+    read_text_fast,
 };
 use fastpack_core::source::Raw;
 use proptest::prelude::*;
 
 fn read(line: &str, shape: &Shape) -> Option<Record> {
-    let columns = TokenColumns {
-        input_ids: "input_ids",
-        labels: "labels",
-        loss_weights: "loss_weights",
-        label_spans: ["label_spans", "shifted_label_spans"],
-    };
     let expected = Expectation {
         shape: None,
         fields: &Fields::default(),
-        columns,
         shapes: DocumentKind::Texts.shapes(),
     };
     record::read(Raw::Json(line.as_bytes()), Some(shape), expected, MessageForms::ALL).ok()
 }
 
 fn shape_of(line: &str) -> Shape {
-    let columns = TokenColumns {
-        input_ids: "input_ids",
-        labels: "labels",
-        loss_weights: "loss_weights",
-        label_spans: ["label_spans", "shifted_label_spans"],
-    };
     let expected = Expectation {
         shape: None,
         fields: &Fields::default(),
-        columns,
         shapes: DocumentKind::Texts.shapes(),
     };
     find_shape([Raw::Json(line.as_bytes())], expected).expect("a record").shape

@@ -5,20 +5,13 @@ use std::sync::Arc;
 use fastpack_core::config::{DocumentKind, Fields, Part, ShapeName};
 use fastpack_core::json::Json;
 use fastpack_core::record::{
-    self, Conversation, Expectation, Fault, MAX_DEPTH, MessageForms, Record, TokenColumns,
-    find_shape,
+    self, Conversation, Expectation, Fault, MAX_DEPTH, MessageForms, Record, find_shape,
 };
 use fastpack_core::report::ledger::Reason;
 use fastpack_core::source::Raw;
 
 fn expecting(fields: &Fields) -> Expectation<'_> {
-    let columns = TokenColumns {
-        input_ids: "input_ids",
-        labels: "labels",
-        loss_weights: "loss_weights",
-        label_spans: ["label_spans", "shifted_label_spans"],
-    };
-    Expectation { shape: None, fields, columns, shapes: DocumentKind::Texts.shapes() }
+    Expectation { shape: None, fields, shapes: DocumentKind::Texts.shapes() }
 }
 
 /// Reads a line as the first of its file.

@@ -20,7 +20,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _fastpack {
     use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
-    use fastpack_core::assemble::{COMPACT as COMPACT_KEY, LABEL_SPANS, MADE_COLUMNS};
+    use fastpack_core::assemble::{COMPACT as COMPACT_KEY, MADE_COLUMNS};
+    use fastpack_core::config::LABEL_SPANS;
     use fastpack_core::config::RowColumn;
     use fastpack_core::sink::MANIFEST_VERSION;
     use fastpack_core::stream::{PLACES_KEY, STATE_KEY};

@@ -15,17 +15,13 @@ use arrow::datatypes::{
 use arrow::record_batch::RecordBatch;
 
 use super::lists::{LABEL_WEIGHTS, Lists, NumberLists, item};
-use crate::config::{Number, RowColumn};
+use crate::config::{LABEL_SPANS, Number, RowColumn};
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
 use crate::util::control::Control;
 
 /// The metadata key under which a file in the compact layout names the columns of its rows, as JSON.
 pub const COMPACT: &str = "fastpack.compact";
-
-/// The names of the runs of labels in the compact layout: unshifted and shifted ones. Records that have one of these
-/// fields are packed rows.
-pub const LABEL_SPANS: [&str; 2] = ["label_spans", "shifted_label_spans"];
 
 /// A column of a batch of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

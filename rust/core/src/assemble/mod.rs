@@ -30,8 +30,7 @@ use row_columns::ColumnRows;
 
 pub use checks::{CheckedRows, check_rows};
 pub use compact::{
-    COMPACT, CompactRows, ExpandedRow, LABEL_SPANS, MADE_COLUMNS, expand_row, expand_rows,
-    shown_columns,
+    COMPACT, CompactRows, ExpandedRow, MADE_COLUMNS, expand_row, expand_rows, shown_columns,
 };
 pub use documents_of_rows::{DocumentsOfRows, Excerpt};
 pub(crate) use layout::BatchSize;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Map, Value, json};
 
-use super::compact::{COMPACT, LABEL_SPANS, Stored, Width};
+use super::compact::{COMPACT, Stored, Width};
 use super::images_column::picture_type;
 use super::lists::{LABEL_WEIGHTS, item};
-use crate::config::{Number, Per, RowColumn};
+use crate::config::{LABEL_SPANS, Number, Per, RowColumn};
 
 /// The metadata key under which `datasets` keeps the features of a table, as JSON.
 const HUGGINGFACE: &str = "huggingface";

@@ -10,10 +10,10 @@ use arrow::record_batch::RecordBatch;
 use foldhash::quality::FixedState;
 use serde_json::{Map, Value};
 
-use super::compact::{CompactRows, LABEL_SPANS};
+use super::compact::CompactRows;
 use super::lists::{Lists, NumberLists};
 use super::padding::NO_SOURCE;
-use crate::config::{ObjectiveName, RowColumn};
+use crate::config::{LABEL_SPANS, ObjectiveName, RowColumn};
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
 use crate::util::control::Control;

@@ -2,6 +2,10 @@
 
 use super::option_words::option_words;
 
+/// The names of the runs of labels in the compact layout: unshifted and shifted ones. Records that have one of these
+/// fields are packed rows.
+pub const LABEL_SPANS: [&str; 2] = ["label_spans", "shifted_label_spans"];
+
 option_words! {
     /// A column of the packed rows.
     #[non_exhaustive]

@@ -24,12 +24,13 @@ pub(crate) use option_words::option_words;
 
 pub use classes::Classes;
 pub(crate) use columns::BYTES_OF_VALUE;
-pub use columns::{Number, Per, RowColumn};
+pub use columns::{LABEL_SPANS, Number, Per, RowColumn};
 pub use documents::DocumentKind;
 pub use inputs::images::{ImageOptions, PICTURE_COLUMNS, TokenTypes};
 pub use inputs::source_shares::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 pub use inputs::{
-    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, RecordSource, ShapeName, Source,
+    ContentForm, Fields, Inputs, MathPrompt, OtherFields, Part, PartFields, Prompt, PromptParts,
+    Reading, RecordSource, ShapeEntry, ShapeName, Source,
 };
 pub use objective::{
     FimOptions, MeanLength, MlmOptions, Noise, ObjectiveName, ObjectiveOptions, PreferenceForm,

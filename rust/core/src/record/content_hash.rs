@@ -159,20 +159,14 @@ fn next(before: u64, item: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Expectation, MessageForms, ReplayReader, Shape, TokenColumns, content_of};
+    use super::super::{Expectation, MessageForms, ReplayReader, Shape, content_of};
     use crate::config::Fields;
     use crate::source::Raw;
 
     /// The hash of a line of conversations, as the fast reader has it if it reads the line, and as the other does.
     fn contents(line: &str) -> (Option<u64>, u64) {
-        let columns = TokenColumns {
-            input_ids: "input_ids",
-            labels: "labels",
-            loss_weights: "loss_weights",
-            label_spans: ["label_starts", "label_ends"],
-        };
         let fields = Fields::default();
-        let expected = Expectation { shape: None, fields: &fields, columns, shapes: &[] };
+        let expected = Expectation { shape: None, fields: &fields, shapes: &[] };
         let shape = Shape::conversations();
         let mut reader = ReplayReader::default();
         let fast = reader.read(line.as_bytes(), &shape).then(|| reader.content());

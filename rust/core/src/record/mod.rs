@@ -31,7 +31,7 @@ pub(crate) use read::object as object_of;
 pub use read::{
     FoundShape, ReadFacts, conversation, find_shape, parse_conversation, read, read_with_facts,
 };
-pub use shape::{Expectation, Shape, TokenColumns};
+pub use shape::{Expectation, Shape};
 pub use shapes::flags::is_assistant;
 pub use shapes::labelled::Labelled;
 pub use shapes::messages::MessageForms;

@@ -122,11 +122,6 @@ pub fn find_shape<'a>(
     })
 }
 
-/// True if records of this shape may have a mask. Their readers look at it.
-fn is_masked(name: ShapeName) -> bool {
-    matches!(name, ShapeName::Conversations | ShapeName::Tokens | ShapeName::PromptCompletion)
-}
-
 /// Reads one record of a file with this shape. `expected` holds the options that the shape was found by.
 pub fn read(
     raw: Raw<'_>,
@@ -212,7 +207,7 @@ pub fn read_with_facts(
         let read = object(raw, |_| true).err();
         return Err(read.filter(|it| it.reason == Reason::LoneSurrogate).unwrap_or(fault));
     }
-    if !is_masked(shape.name) {
+    if !shape.entry().has_masks {
         loss_mask::refuse(record, shape)?;
     }
     let mut read = match shape.name {

@@ -6,32 +6,14 @@ use std::sync::Arc;
 
 use super::parsing::fault::Fault;
 use super::texts::texts_in;
-use crate::config::PICTURE_COLUMNS;
 use crate::config::inputs::fields;
-use crate::config::{Fields, Part, ShapeName};
+use crate::config::inputs::shape_table::LOSS_MASK;
+use crate::config::{
+    ContentForm, Fields, LABEL_SPANS, OtherFields, PICTURE_COLUMNS, Part, PartFields, ShapeEntry,
+    ShapeName,
+};
 use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
-
-/// The names of columns of ids, in records and tables.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenColumns {
-    /// The ids.
-    pub input_ids: &'static str,
-    /// The ids where trained, -100 elsewhere.
-    pub labels: &'static str,
-    /// The factor of each id's loss.
-    pub loss_weights: &'static str,
-    /// The fields that show packed rows in the compact layout, which are no documents.
-    pub label_spans: [&'static str; 2],
-}
-
-impl TokenColumns {
-    /// True if a record is a packed row in the compact layout. If its ids were read alone, its labels would
-    /// be lost.
-    fn packs(&self, record: &Map) -> bool {
-        self.label_spans.iter().any(|field| record.contains_key(*field))
-    }
-}
 
 /// The options that decide the shape of a file's records.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +22,6 @@ pub struct Expectation<'a> {
     pub shape: Option<ShapeName>,
     /// The fields that the caller named.
     pub fields: &'a Fields,
-    /// The names of columns of ids.
-    pub columns: TokenColumns,
     /// The shapes that records may have, in the order in which they are tried.
     pub shapes: &'a [ShapeName],
 }
@@ -74,15 +54,12 @@ pub struct Shape {
 impl Shape {
     /// Conversations under the usual field names.
     pub fn conversations() -> Self {
-        let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
-        let parts = [
-            (Part::Messages, fields::MESSAGES[0]),
-            (Part::Tools, fields::TOOLS),
-            (Part::System, fields::SYSTEMS[0]),
-            (Part::System, fields::SYSTEMS[1]),
-            (Part::LossMask, fields::LOSS_MASK[0]),
-        ];
-        Self::with(ShapeName::Conversations, parts.map(usual).into())
+        let entry = ShapeName::Conversations.entry();
+        let usual = |it: &PartFields, field: &&str| (it.part, Arc::from(*field));
+        let required = entry.required.iter().map(|it| usual(it, &it.fields[0]));
+        let optional = entry.optional.iter().chain([&LOSS_MASK]);
+        let optional = optional.flat_map(|it| it.fields.iter().map(move |field| usual(it, field)));
+        Self::with(ShapeName::Conversations, required.chain(optional).collect())
     }
 
     /// A shape with these parts.
@@ -102,12 +79,12 @@ impl Shape {
 
     /// Learns from the first record the form of the prompts, and the unread fields with long texts.
     fn learn_from(&mut self, record: &Map) {
-        if let Some(part) = self.deciding_part() {
+        if let Some(part) = self.entry().either {
             self.messages = is_list(record, self.field(part));
         }
         if self.messages == Some(false) {
             // Texts are rendered without the chat template. A completion with a system text is refused where it is read.
-            let refuses = self.name == ShapeName::PromptCompletion;
+            let refuses = self.entry().form == ContentForm::PromptFormat;
             self.parts.retain(|(part, _)| match part {
                 Part::Tools => false,
                 Part::System => refuses,
@@ -123,23 +100,14 @@ impl Shape {
         self.unread.extend(long);
     }
 
-    /// True for conversations, requests with answers and pairs of answers: pictures and long texts beside these may belong to them.
-    /// A corpus has many columns beside its texts, and columns beside prompts become columns of the rows.
-    fn is_dialogue(&self) -> bool {
-        matches!(
-            self.name,
-            ShapeName::Conversations
-                | ShapeName::PromptCompletion
-                | ShapeName::Instruction
-                | ShapeName::QuestionAnswer
-                | ShapeName::Preference
-                | ShapeName::UnpairedPreference
-        )
+    /// True if pictures and long texts beside what is read may belong to it.
+    pub(crate) fn is_dialogue(&self) -> bool {
+        self.entry().others == OtherFields::MayBelong
     }
 
     /// The expected shape, or else the first that `record` has.
     pub(super) fn find(record: &Map, expected: Expectation<'_>) -> Option<Self> {
-        if expected.columns.packs(record) {
+        if is_packed_row(record) {
             return None;
         }
         if let Some(name) = expected.name() {
@@ -148,23 +116,12 @@ impl Shape {
         let (before, shape) = (0..)
             .zip(expected.shapes)
             .find_map(|(before, name)| Some((before, Self::of(*name, record, expected)?)))?;
-        let required = expected.shapes[..before].iter().flat_map(|name| name.required());
-        let needed = required.copied().flatten().copied().chain([expected.columns.input_ids]);
-        let telling: Vec<Arc<str>> = needed.map(Arc::from).collect();
+        let required = expected.shapes[..before].iter().flat_map(|name| name.entry().required);
+        let telling = required.flat_map(|it| it.fields).map(|field| Arc::from(*field));
+        let telling: Vec<Arc<str>> = telling.collect();
         let silent = |field: &&Arc<str>| !record.get(*field).is_some_and(says);
         let rivals = telling.iter().filter(silent).cloned().collect();
         Some(Self { rivals, telling, ..shape })
-    }
-
-    /// The part that is a text or a list of messages, as all others are.
-    fn deciding_part(&self) -> Option<Part> {
-        match self.name {
-            ShapeName::PromptCompletion | ShapeName::UnpairedPreference | ShapeName::Prompt => {
-                Some(Part::Prompt)
-            }
-            ShapeName::Preference => Some(Part::Chosen),
-            _ => None,
-        }
     }
 
     /// True if the prompt is a list of messages.
@@ -185,103 +142,23 @@ impl Shape {
     /// This shape, if the record has its required fields.
     fn of(name: ShapeName, record: &Map, expected: Expectation<'_>) -> Option<Self> {
         let has = |field: &str| record.get(field).is_some_and(|value| *value != Json::Null);
-        let named = |part: Part| expected.fields.get(part).map(Arc::from);
         // A field that the caller named is accepted without a check. Others must exist.
         // A field that is named for one part is not read as another.
         let is_named = |field: &str| expected.fields.0.values().any(|named| named == field);
-        let field = |part: Part, usual: &[&str]| {
+        let named = |it: &PartFields| it.names().find_map(|part| expected.fields.get(part));
+        let required = |it: &PartFields| {
             let is_there = |field: &&str| has(field) && !is_named(field);
-            let found = || usual.iter().copied().find(is_there).map(Arc::from);
-            named(part).or_else(found).map(|field: Arc<str>| (part, field))
+            let field = named(it).or_else(|| it.fields.iter().copied().find(is_there))?;
+            Some((it.part, Arc::from(field)))
         };
-        let or = |part: Part, usual: &[&str]| {
-            let others = usual.iter().filter(|field| !is_named(field));
-            named(part).map_or_else(
-                || others.map(|field| (part, Arc::from(*field))).collect(),
-                |field| vec![(part, field)],
-            )
+        let optional = |it: &PartFields| {
+            let others = it.fields.iter().copied().filter(|field| !is_named(field));
+            let fields = named(it).map_or_else(|| others.collect(), |field| vec![field]);
+            fields.into_iter().map(|field| (it.part, Arc::from(field))).collect::<Vec<_>>()
         };
-        let label = || {
-            let several = named(Part::Labels).map(|field| (Part::Label, field));
-            several.or_else(|| field(Part::Label, &fields::LABELS))
-        };
-        let (mut parts, optional) = match name {
-            ShapeName::Tokens => (
-                vec![field(Part::InputIds, &[expected.columns.input_ids])?],
-                vec![
-                    or(Part::Labels, &[expected.columns.labels]),
-                    or(Part::AttentionMask, &[fields::ATTENTION_MASK]),
-                    or(Part::AssistantMasks, &fields::MASKS),
-                    or(Part::LossWeights, &[expected.columns.loss_weights]),
-                ],
-            ),
-            ShapeName::Conversations => (
-                vec![field(Part::Messages, &fields::MESSAGES)?],
-                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
-            ),
-            ShapeName::PromptCompletion => (
-                vec![
-                    field(Part::Prompt, &fields::PROMPT)?,
-                    field(Part::Completion, &fields::COMPLETION)?,
-                ],
-                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
-            ),
-            ShapeName::Instruction => (
-                vec![
-                    field(Part::Instruction, &fields::INSTRUCTION)?,
-                    field(Part::Output, &fields::OUTPUT)?,
-                ],
-                vec![
-                    or(Part::Input, &fields::INPUT),
-                    or(Part::System, &fields::SYSTEMS),
-                    or(Part::History, &fields::HISTORY),
-                ],
-            ),
-            ShapeName::QuestionAnswer => (
-                vec![
-                    field(Part::Question, &fields::QUESTION)?,
-                    field(Part::Answer, &fields::ANSWER)?,
-                ],
-                vec![or(Part::System, &fields::SYSTEMS), or(Part::History, &fields::HISTORY)],
-            ),
-            ShapeName::Text => (vec![field(Part::Text, &fields::TEXT)?], Vec::new()),
-            ShapeName::Preference => (
-                vec![
-                    field(Part::Chosen, &fields::CHOSEN)?,
-                    field(Part::Rejected, &fields::REJECTED)?,
-                ],
-                vec![
-                    or(Part::Prompt, &fields::PROMPT),
-                    or(Part::Tools, &[fields::TOOLS]),
-                    or(Part::System, &fields::SYSTEMS),
-                ],
-            ),
-            ShapeName::UnpairedPreference => (
-                vec![
-                    field(Part::Prompt, &fields::PROMPT)?,
-                    field(Part::Completion, &fields::COMPLETION)?,
-                    field(Part::Label, &fields::LABEL)?,
-                ],
-                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
-            ),
-            ShapeName::LabelledText => {
-                (vec![field(Part::Text, &fields::TEXT)?, label()?], Vec::new())
-            }
-            ShapeName::LabelledPair => (
-                vec![
-                    field(Part::Sentence1, &fields::SENTENCE1)?,
-                    field(Part::Sentence2, &fields::SENTENCE2)?,
-                    label()?,
-                ],
-                Vec::new(),
-            ),
-            ShapeName::Prompt => (
-                vec![field(Part::Prompt, &fields::PROMPT)?],
-                vec![or(Part::Tools, &[fields::TOOLS]), or(Part::System, &fields::SYSTEMS)],
-            ),
-        };
-        parts.extend(optional.into_iter().flatten());
-        parts.extend(or(Part::LossMask, &fields::LOSS_MASK));
+        let entry = name.entry();
+        let mut parts: Vec<_> = entry.required.iter().map(required).collect::<Option<_>>()?;
+        parts.extend(entry.optional.iter().chain([&LOSS_MASK]).flat_map(optional));
         let mut shape = Self::with(name, parts);
         shape.learn_from(record);
         Some(shape)
@@ -342,12 +219,10 @@ impl Shape {
 
     /// Tells text fields that the shape does not read, or not always.
     fn never_reads(&self, field: &str) -> bool {
-        let is_taken = match self.name {
-            // Ids stand for texts that may be beside them.
-            ShapeName::Tokens => true,
-            // The generated text is compared with the answers.
-            ShapeName::Prompt => fields::is_answer(field),
-            _ => false,
+        let is_taken = match self.entry().others {
+            OtherFields::TextsOfIds => true,
+            OtherFields::BecomeColumns => fields::is_answer(field),
+            OtherFields::MayBelong | OtherFields::OfCorpus => false,
         };
         let mut parts = self.parts.iter().filter(|(_, known)| **known == *field);
         let is_read = parts.any(|(part, _)| self.fields(*part).count() == 1);
@@ -360,9 +235,9 @@ impl Shape {
         parts.any(|(part, _)| self.field_of(*part, record) == field)
     }
 
-    /// True if the chat template sees the record's own `chat_template_kwargs`.
-    pub(super) fn takes_kwargs(&self) -> bool {
-        self.name == ShapeName::Conversations || self.has_messages()
+    /// True if its records are messages, which the chat template renders. It sees their own `chat_template_kwargs`.
+    pub(crate) fn is_of_messages(&self) -> bool {
+        self.entry().form == ContentForm::ChatTemplate || self.has_messages()
     }
 
     /// True if this field of a record is needed.
@@ -376,8 +251,13 @@ impl Shape {
     }
 
     /// The required parts, which come first.
-    fn needed(&self) -> &[(Part, Arc<str>)] {
-        &self.parts[..self.name.required().len().max(1)]
+    pub(super) fn needed(&self) -> &[(Part, Arc<str>)] {
+        &self.parts[..self.entry().required.len()]
+    }
+
+    /// The entry of its name in the table of shapes.
+    pub(crate) fn entry(&self) -> &'static ShapeEntry {
+        self.name.entry()
     }
 
     /// The name of the shape.
@@ -421,7 +301,7 @@ impl Shape {
                 return Some(self.other(&other));
             }
         }
-        let (messages, part) = (self.messages?, self.deciding_part()?);
+        let (messages, part) = (self.messages?, self.entry().either?);
         let is_other = is_list(record, self.field(part))? != messages;
         is_other.then(|| {
             let [this, before] =
@@ -467,6 +347,11 @@ impl fmt::Display for Shape {
     }
 }
 
+/// True if a record is a packed row in the compact layout. If its ids were read alone, its labels would be lost.
+fn is_packed_row(record: &Map) -> bool {
+    LABEL_SPANS.iter().any(|field| record.contains_key(*field))
+}
+
 /// Characters from which on a text is content, rather than the name of a source or a class.
 const LONG: usize = 200;
 
@@ -506,7 +391,7 @@ pub(super) fn found(record: &Map) -> String {
 
 /// The fault of a record without a shape.
 pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
-    if expected.columns.packs(record) {
+    if is_packed_row(record) {
         let message = "this is a packed row in the compact layout, which is no document; pack the files that it was made \
                        of, or `repack` a folder with keep_tokens=True";
         return Fault::new(Reason::NoContent, message.to_owned());
@@ -524,13 +409,12 @@ pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
             fields::INSTRUCTION[0],
             fields::OUTPUT[0],
             fields::TEXT[0],
-            expected.columns.input_ids,
+            fields::INPUT_IDS[0],
         ),
         None => {
             let shapes = expected.shapes.iter().map(|shape| {
-                let fields: Vec<_> =
-                    shape.required().iter().map(|fields| format!("`{}`", fields[0])).collect();
-                fields.join(", ")
+                let required = shape.entry().required.iter();
+                required.map(|it| format!("`{}`", it.fields[0])).collect::<Vec<_>>().join(", ")
             });
             shapes.collect::<Vec<_>>().join(" or ")
         }

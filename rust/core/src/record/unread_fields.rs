@@ -46,7 +46,7 @@ pub fn left_out(
     });
     let mut unread: Vec<Arc<str>> = unread.map(|(field, _)| Arc::clone(field)).collect();
     if let Some(Json::Map(variables)) = record.get(TEMPLATE_KWARGS) {
-        let sees = |name: &str| shape.takes_kwargs() && reads(name);
+        let sees = |name: &str| shape.is_of_messages() && reads(name);
         let unseen = variables.iter().filter(|(name, value)| !sees(name) && lacks(value, &holds));
         unread.extend(unseen.map(|(name, _)| format!("{TEMPLATE_KWARGS}.{name}").into()));
     }

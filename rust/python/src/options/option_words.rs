@@ -1,7 +1,7 @@
 //! `option_words`, `required_fields` and `strategy_rules`: the words that options take, the fields of shapes, and the rules about
 //! strategies, as the core defines them.
 
-use fastpack_core::config::{ShapeName, Strategy};
+use fastpack_core::config::{ContentForm, ShapeName, Strategy};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -58,7 +58,10 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 pub(crate) fn required_fields(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let shapes = PyDict::new(py);
     for (word, shape) in ShapeName::WORDS {
-        let parts = shape.required().iter().map(|names| names.to_vec());
+        let entry = shape.entry();
+        // Ids have names that nobody gives to other fields.
+        let parts = entry.required.iter().filter(|_| entry.form != ContentForm::Ids);
+        let parts = parts.map(|it| it.fields.to_vec());
         shapes.set_item(word, parts.collect::<Vec<_>>())?;
     }
     Ok(shapes)

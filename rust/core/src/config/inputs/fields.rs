@@ -1,7 +1,5 @@
 //! The usual field names of the parts of records (the first one in a record is read), and names of roles.
 
-use crate::config::ShapeName;
-
 /// A list of messages.
 pub(crate) const MESSAGES: [&str; 3] = ["messages", "conversation", "conversations"];
 /// A prompt.
@@ -33,14 +31,20 @@ pub(crate) const SENTENCE1: [&str; 3] = ["sentence1", "premise", "question1"];
 /// The second text of a pair.
 pub(crate) const SENTENCE2: [&str; 3] = ["sentence2", "hypothesis", "question2"];
 
-/// The field of the tools.
-pub(crate) const TOOLS: &str = "tools";
+/// Ids.
+pub(crate) const INPUT_IDS: [&str; 1] = ["input_ids"];
+/// Ids where trained, -100 elsewhere.
+pub(crate) const TOKEN_LABELS: [&str; 1] = ["labels"];
+/// The factor of each id's loss.
+pub(crate) const LOSS_WEIGHTS: [&str; 1] = ["loss_weights"];
+/// The attention mask, with zeros for padding.
+pub(crate) const ATTENTION_MASK: [&str; 1] = ["attention_mask"];
+/// The tools.
+pub(crate) const TOOLS: [&str; 1] = ["tools"];
 /// The fields of the system text.
 pub(crate) const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
 /// The field of a record's own arguments to the template. The name is TRL's.
 pub(crate) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
-/// The field of the attention mask, with zeros for padding.
-pub(crate) const ATTENTION_MASK: &str = "attention_mask";
 /// The roles of the assistant.
 pub(crate) const ASSISTANT: [&str; 2] = ["assistant", "model"];
 /// The turns before a request.
@@ -70,45 +74,10 @@ pub(crate) fn text_fields() -> impl Iterator<Item = &'static str> {
     let answers = COMPLETION.iter().chain(&OUTPUT).chain(&ANSWER);
     let others =
         MESSAGES.iter().chain(&TEXT).chain(&SYSTEMS).chain(&HISTORY).chain(&OTHER_TEXT_FIELDS);
-    requests.chain(answers).chain(others).copied().chain([TOOLS])
+    requests.chain(answers).chain(others).chain(&TOOLS).copied()
 }
 
 /// Tells the fields of answers from other fields, by name.
 pub(crate) fn is_answer(field: &str) -> bool {
     [&COMPLETION[..], &OUTPUT, &ANSWER].iter().any(|names| names.contains(&field))
-}
-
-impl ShapeName {
-    /// All shapes.
-    pub const ALL: [Self; 11] = [
-        Self::Tokens,
-        Self::Conversations,
-        Self::PromptCompletion,
-        Self::Instruction,
-        Self::QuestionAnswer,
-        Self::Text,
-        Self::Preference,
-        Self::UnpairedPreference,
-        Self::Prompt,
-        Self::LabelledPair,
-        Self::LabelledText,
-    ];
-
-    /// The fields of the required parts of a shape of texts or messages; none for ids, whose columns have
-    /// names of their own.
-    pub fn required(self) -> &'static [&'static [&'static str]] {
-        match self {
-            Self::Conversations => &[&MESSAGES],
-            Self::PromptCompletion => &[&PROMPT, &COMPLETION],
-            Self::Instruction => &[&INSTRUCTION, &OUTPUT],
-            Self::QuestionAnswer => &[&QUESTION, &ANSWER],
-            Self::Text => &[&TEXT],
-            Self::Tokens => &[],
-            Self::Preference => &[&CHOSEN, &REJECTED],
-            Self::UnpairedPreference => &[&PROMPT, &COMPLETION, &LABEL],
-            Self::Prompt => &[&PROMPT],
-            Self::LabelledText => &[&TEXT, &LABELS],
-            Self::LabelledPair => &[&SENTENCE1, &SENTENCE2, &LABELS],
-        }
-    }
 }

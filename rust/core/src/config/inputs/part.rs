@@ -1,6 +1,5 @@
-//! [`Part`]: the parts of records, and the shapes that have them.
+//! [`Part`]: the parts of records.
 
-use super::shape_name::ShapeName;
 use crate::config::option_words::option_words;
 
 option_words! {
@@ -55,51 +54,5 @@ option_words! {
         Sentence1 = "sentence1",
         /// The second text of a pair.
         Sentence2 = "sentence2",
-    }
-}
-
-impl Part {
-    /// True if this part belongs to no shape of its own: records of any may have it.
-    pub(super) fn is_general(self) -> bool {
-        ShapeName::WORDS.iter().all(|(_, shape)| !self.is_of(*shape))
-    }
-
-    /// True if this part belongs to records of this shape alone.
-    pub(super) fn is_of(self, shape: ShapeName) -> bool {
-        match self {
-            Self::Messages => shape == ShapeName::Conversations,
-            Self::Prompt => matches!(
-                shape,
-                ShapeName::PromptCompletion
-                    | ShapeName::Preference
-                    | ShapeName::UnpairedPreference
-                    | ShapeName::Prompt
-            ),
-            Self::Completion => {
-                matches!(shape, ShapeName::PromptCompletion | ShapeName::UnpairedPreference)
-            }
-            Self::Instruction | Self::Input | Self::Output => shape == ShapeName::Instruction,
-            Self::Question | Self::Answer => shape == ShapeName::QuestionAnswer,
-            Self::Text => matches!(shape, ShapeName::Text | ShapeName::LabelledText),
-            Self::Labels => matches!(
-                shape,
-                ShapeName::Tokens | ShapeName::LabelledText | ShapeName::LabelledPair
-            ),
-            Self::InputIds | Self::AttentionMask | Self::AssistantMasks | Self::LossWeights => {
-                shape == ShapeName::Tokens
-            }
-            Self::Chosen | Self::Rejected => shape == ShapeName::Preference,
-            Self::Label => matches!(
-                shape,
-                ShapeName::UnpairedPreference | ShapeName::LabelledText | ShapeName::LabelledPair
-            ),
-            Self::Sentence1 | Self::Sentence2 => shape == ShapeName::LabelledPair,
-            Self::Tools | Self::System | Self::History | Self::LossMask | Self::Images => false,
-        }
-    }
-
-    /// The first of these shapes that has this part; `None` for a part of any shape.
-    pub(super) fn shape(self, shapes: &[ShapeName]) -> Option<ShapeName> {
-        shapes.iter().copied().find(|&shape| self.is_of(shape))
     }
 }

@@ -30,3 +30,20 @@ option_words! {
         LabelledPair = "labelled_pair",
     }
 }
+
+impl ShapeName {
+    /// All shapes.
+    pub const ALL: [Self; 11] = [
+        Self::Tokens,
+        Self::Conversations,
+        Self::PromptCompletion,
+        Self::Instruction,
+        Self::QuestionAnswer,
+        Self::Text,
+        Self::Preference,
+        Self::UnpairedPreference,
+        Self::Prompt,
+        Self::LabelledPair,
+        Self::LabelledText,
+    ];
+}

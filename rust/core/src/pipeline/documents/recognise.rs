@@ -8,13 +8,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::LABEL_SPANS;
-use crate::config::{DocumentKind, Reading, RowColumn, Source};
+use crate::config::{DocumentKind, Reading, Source};
 use crate::pipeline::documents::rendering::prompt_names::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
-use crate::record::{
-    Expectation, FoundShape, Shape, TokenColumns, find_shape, other_picture_column,
-};
+use crate::record::{Expectation, FoundShape, Shape, find_shape, other_picture_column};
 use crate::report::InputReport;
 use crate::source::{Block, Chooser, Raw};
 use crate::util::message::ShownPath;
@@ -27,13 +24,7 @@ const NAMED: usize = 3;
 
 /// The options of a source that decide the shape of its records.
 pub(in crate::pipeline) fn expectation(reading: &Reading, kind: DocumentKind) -> Expectation<'_> {
-    let columns = TokenColumns {
-        input_ids: RowColumn::InputIds.name(),
-        labels: RowColumn::Labels.name(),
-        loss_weights: RowColumn::LossWeights.name(),
-        label_spans: LABEL_SPANS,
-    };
-    Expectation { shape: reading.shape, fields: &reading.fields, columns, shapes: kind.shapes() }
+    Expectation { shape: reading.shape, fields: &reading.fields, shapes: kind.shapes() }
 }
 
 /// The function that finds the columns to read of a table, for documents of a kind; with `pictures` those of pictures too.

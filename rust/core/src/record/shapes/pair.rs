@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::messages::{self, MessageForms, optional};
 use super::{flags, loss_mask};
-use crate::config::{Part, ShapeName};
+use crate::config::Part;
 use crate::record::kinds::{Conversation, Pair, Record};
 use crate::record::parsing::fault::{Fault, wrong_type};
 use crate::record::parsing::json;
@@ -13,16 +13,13 @@ use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
 pub(crate) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<Record, Fault> {
-    let (request, answer) = match shape.name {
-        ShapeName::PromptCompletion => (Part::Prompt, Part::Completion),
-        ShapeName::Instruction => (Part::Instruction, Part::Output),
-        _ => (Part::Question, Part::Answer),
-    };
-    let (request, answer) = (shape.field(request), shape.field(answer));
-    if shape.name == ShapeName::PromptCompletion && !matches!(record[request], Json::String(_)) {
-        return read_messages(record, shape, takes).map(Record::Conversation);
-    }
-    if shape.name == ShapeName::PromptCompletion {
+    let [request, answer] = shape.needed() else { unreachable!("a request and its answer") };
+    let (request, answer) = (&*request.1, &*answer.1);
+    let may_be_messages = shape.entry().either.is_some();
+    if may_be_messages {
+        if !matches!(record[request], Json::String(_)) {
+            return read_messages(record, shape, takes).map(Record::Conversation);
+        }
         loss_mask::refuse(record, shape)?;
     }
     let text = |field: &str| match record.get(field) {
@@ -31,7 +28,7 @@ pub(crate) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<R
     };
     let history = read_history(record, shape, takes)?;
     let pair = Pair {
-        plain: shape.name == ShapeName::PromptCompletion,
+        plain: may_be_messages,
         system: messages::read_system(record, shape)?,
         request: text(request)?,
         input: match shape.field_of(Part::Input, record) {

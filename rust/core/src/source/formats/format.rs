@@ -250,5 +250,5 @@ fn show_shape(names: &[&str]) -> bool {
     let plain = [ShapeName::Tokens, ShapeName::Prompt];
     let shapes = ShapeName::ALL.into_iter().filter(|shape| !plain.contains(shape));
     let has = |fields: &&[&str]| fields.iter().any(|field| names.contains(field));
-    shapes.into_iter().any(|shape| shape.required().iter().all(has))
+    shapes.into_iter().any(|shape| shape.entry().required.iter().all(|it| has(&it.fields)))
 }

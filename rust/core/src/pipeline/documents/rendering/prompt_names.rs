@@ -1,62 +1,49 @@
 //! The names of prompt formats in reports.
 
-use crate::config::{Prompt, Reading, ShapeName};
+use crate::config::{ContentForm, Prompt, Reading};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::FoundShape;
 
 /// The name of the chat template in a report.
 pub(crate) const CHAT_TEMPLATE: &str = "chat_template";
 
-/// The prompt format of the records of a shape, as the report names it.
+/// The prompt format of the records of a shape, as the report names it; `None` if a prompt format changes nothing.
 pub(crate) fn prompt_name(
     job: &Job,
     reading: &Reading,
     found: &FoundShape,
 ) -> Option<&'static str> {
-    let pair = match found.shape.name() {
-        ShapeName::Conversations => return Some(CHAT_TEMPLATE),
-        ShapeName::PromptCompletion
-        | ShapeName::Preference
-        | ShapeName::UnpairedPreference
-        | ShapeName::Prompt
-            if found.shape.has_messages() =>
-        {
-            return Some(CHAT_TEMPLATE);
-        }
-        ShapeName::PromptCompletion => None,
-        ShapeName::Instruction | ShapeName::QuestionAnswer => Some(&job.template),
-        ShapeName::Preference
-        | ShapeName::UnpairedPreference
-        | ShapeName::Prompt
-        | ShapeName::Text
-        | ShapeName::LabelledText
-        | ShapeName::LabelledPair
-        | ShapeName::Tokens => return None,
-    };
-    Some(match (&reading.prompt, pair) {
-        (Some(Prompt::Alpaca), _) | (None, Some(JobTemplate::Refused(_))) => "alpaca",
+    if found.shape.is_of_messages() {
+        return Some(CHAT_TEMPLATE);
+    }
+    let entry = found.shape.entry();
+    if entry.form != ContentForm::PromptFormat {
+        return None;
+    }
+    // Prompts that are texts continue in their completions.
+    let joins = entry.either.is_some();
+    Some(match (&reading.prompt, &job.template) {
         (Some(Prompt::Chatml), _) => "chatml",
         (Some(Prompt::Vicuna), _) => "vicuna",
         (Some(Prompt::Math(name)), _) => name.name(),
         (Some(Prompt::Parts(_)), _) => "parts",
         (Some(Prompt::Format(_)), _) => "format",
-        (None, Some(JobTemplate::Ready(_))) => CHAT_TEMPLATE,
-        (None, None) => "joining",
+        (None, _) if joins => "joining",
+        (None, JobTemplate::Ready(_)) => CHAT_TEMPLATE,
+        (Some(Prompt::Alpaca), _) | (None, JobTemplate::Refused(_)) => "alpaca",
     })
 }
 
 /// The name of records that never use a prompt.
 pub(crate) fn unprompted_kind(found: &FoundShape) -> Option<&'static str> {
-    match found.shape.name() {
-        ShapeName::Conversations => Some("conversations, which the chat template renders"),
-        ShapeName::PromptCompletion if found.shape.has_messages() => {
+    match found.shape.entry().form {
+        ContentForm::ChatTemplate => Some("conversations, which the chat template renders"),
+        ContentForm::PromptFormat if found.shape.has_messages() => {
             Some("prompts and completions that are messages, which the chat template renders")
         }
-        ShapeName::Text | ShapeName::LabelledText | ShapeName::LabelledPair => Some("texts"),
-        ShapeName::Tokens => Some("ids"),
-        ShapeName::Preference | ShapeName::UnpairedPreference | ShapeName::Prompt => {
-            Some("prompts that records bring")
-        }
-        ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => None,
+        ContentForm::PromptFormat => None,
+        ContentForm::Prompts => Some("prompts that records bring"),
+        ContentForm::Texts => Some("texts"),
+        ContentForm::Ids => Some("ids"),
     }
 }

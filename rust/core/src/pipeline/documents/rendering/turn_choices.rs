@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fastpack_tokenize::Tokenizer;
 use serde::Serialize;
 
-use crate::config::{Eos, ShapeName, Source, TrainOn, Turns};
+use crate::config::{Eos, Source, TrainOn, Turns};
 use crate::document::bos_and_eos::TextKind;
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Document, Documents, INPUTS};
@@ -191,7 +191,7 @@ impl TurnCounter<'_, '_> {
         for document in own_documents {
             own += counted(*document);
         }
-        if !shape.is_some_and(may_have_turns) || self.maker.is_none() {
+        if !shape.is_some_and(Shape::is_dialogue) || self.maker.is_none() {
             return TurnChoices::alike(own);
         }
         let mut texts = Vec::with_capacity(CHOICES);
@@ -308,17 +308,6 @@ impl TurnCounter<'_, '_> {
         }
         places.clone().nth(before - 1).map(|at| at + 1)
     }
-}
-
-/// True if records of a shape may be conversations.
-fn may_have_turns(shape: &Shape) -> bool {
-    matches!(
-        shape.name(),
-        ShapeName::Conversations
-            | ShapeName::PromptCompletion
-            | ShapeName::Instruction
-            | ShapeName::QuestionAnswer
-    )
 }
 
 /// A document that was made.
