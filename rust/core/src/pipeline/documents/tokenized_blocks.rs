@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use fastpack_tokenize::Tokenizer;
 
@@ -35,15 +34,9 @@ use crate::util::threads_in_order::ordered;
 pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
 
 /// Reads files and makes documents.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each asks for something else beside the documents"
-)]
 pub(crate) struct Intake<'a> {
     job: &'a Job,
     control: &'a Control,
-    /// True if the blocks are handed over too.
-    keeps_tasks: bool,
     /// True if every record that is left out is listed.
     names_all: bool,
     /// True if the documents of every choice of `turns` are counted.
@@ -80,8 +73,6 @@ pub(crate) struct Outcome {
     pub(crate) place: Option<LoggedBlock>,
     /// The hash of the block's records, where there is a log.
     pub(crate) fingerprint: Option<String>,
-    /// The block, if it was requested.
-    pub(crate) task: Option<BlockTask>,
     /// The records that were left out, if all are listed.
     pub(crate) left_out: Vec<DroppedRecord>,
     /// The documents of every choice of `turns`, if they are counted.
@@ -96,20 +87,9 @@ pub(crate) struct Outcome {
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        let (keeps_tasks, names_all, compares_turns, hashes) = (false, false, false, false);
+        let (names_all, compares_turns, hashes) = (false, false, false);
         let (side, number, part, earlier) = (None, None, None, None);
-        Self {
-            job,
-            control,
-            keeps_tasks,
-            names_all,
-            compares_turns,
-            hashes,
-            side,
-            number,
-            part,
-            earlier,
-        }
+        Self { job, control, names_all, compares_turns, hashes, side, number, part, earlier }
     }
 
     /// Numbers a record by `number` before an error of the job names it.
@@ -145,11 +125,6 @@ impl<'a> Intake<'a> {
     /// Counts the documents of every choice of `turns`.
     pub(in crate::pipeline) fn comparing_turns(self) -> Self {
         Self { compares_turns: true, ..self }
-    }
-
-    /// Hands over the blocks too, so that they can be processed [`twice`](Self::twice).
-    pub(in crate::pipeline) fn keeping_tasks(self) -> Self {
-        Self { keeps_tasks: true, ..self }
     }
 
     /// Reads `blocks` on all threads and hands over the result of each, in input order.
@@ -217,7 +192,7 @@ impl<'a> Intake<'a> {
                 }
                 let read = outcome.ledger.read;
                 self.control.count_block(task.block.size, read.documents, read.tokens);
-                Ok(Outcome { task: self.keeps_tasks.then_some(task), ..outcome })
+                Ok(outcome)
             }
         };
         // A fatal error is raised only after all earlier documents were returned, so block borders do not change the result.
@@ -229,31 +204,6 @@ impl<'a> Intake<'a> {
         let read = ordered(self.job.options.work.threads, next, worker, consume);
         read.map_err(|error| blocks.blame(error))?;
         Ok(recogniser.into_seen())
-    }
-
-    /// Processes `tasks` on this thread twice, first by a new worker and then by the same worker again.
-    /// Returns the tokens, and the time of both rounds. Takes only as many tasks as the first round starts
-    /// within `most`.
-    pub(in crate::pipeline) fn twice(
-        &self,
-        sources: &[Source],
-        tasks: &[BlockTask],
-        most: Duration,
-    ) -> Result<(u64, [Stages; 2])> {
-        let renderers = self.renderers(sources)?;
-        let mut work = self.worker(sources, &renderers, (None, None), true);
-        let (started, mut tokens, mut done, mut took) =
-            (Instant::now(), 0, 0, [Stages::default(); 2]);
-        for task in tasks.iter().take_while(|_| started.elapsed() < most) {
-            let outcome = work(task)?;
-            tokens += outcome.ledger.read.tokens;
-            took[0] += outcome.work.stages;
-            done += 1;
-        }
-        for task in &tasks[..done] {
-            took[1] += work(task)?.work.stages;
-        }
-        Ok((tokens, took))
     }
 
     /// The renderer of each source.
@@ -290,7 +240,6 @@ impl<'a> Intake<'a> {
                 work: Work { stages: *read, ..Work::default() },
                 place: None,
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
-                task: None,
                 left_out: Vec::new(),
                 choices: TurnChoices::default(),
                 other_split: 0,

@@ -204,7 +204,6 @@ pub(in crate::pipeline) fn take_blocks(
                 work: Work::default(),
                 place: Some(place),
                 fingerprint: Some(entry.fingerprint),
-                task: None,
                 left_out: Vec::new(),
                 choices: TurnChoices::default(),
                 other_split: 0,

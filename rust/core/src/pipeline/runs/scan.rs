@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::config::{Inputs, Options, RowColumn, Source};
+use crate::config::{Inputs, Options, RowColumn};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::objective::causal;
@@ -237,15 +237,11 @@ pub fn scan(
     }
     let mut fits: Vec<Fitting> =
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
-    let mut intake = Intake::new(job, control).naming_all().comparing_turns();
+    let intake = Intake::new(job, control).naming_all().comparing_turns();
     let mut blocks: Box<dyn InputBlocks> = match &sample {
-        Some(sample) => {
-            intake = intake.keeping_tasks();
-            Box::new(seen.sampled_blocks(found, sample, &mut about, control)?)
-        }
+        Some(sample) => Box::new(seen.sampled_blocks(found, sample, &mut about, control)?),
         None => Box::new(Blocks::new(found)),
     };
-    let sources = blocks.sources().to_vec();
     let recognised = intake.read(&mut *blocks, None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
@@ -266,8 +262,7 @@ pub fn scan(
         let bytes = about.facts.bytes;
         return Ok(seen.into_scan(about, fits, job, (started, bytes)));
     };
-    let sampled =
-        seen.sampled(&sample, (about.facts.bytes, bytes_through), job, (&intake, &sources))?;
+    let sampled = seen.sampled(&sample, (about.facts.bytes, bytes_through), job);
     let mut scan = seen.into_scan(about, fits, job, (started, sampled.bytes));
     scan.extrapolate(&sampled);
     scan.sample = Some(sampled);
@@ -316,9 +311,9 @@ impl ScanState {
         Ok(blocks)
     }
 
-    fn take(&mut self, mut outcome: Outcome) {
+    fn take(&mut self, outcome: Outcome) {
         let spread = self.spread.contains(outcome.documents.path());
-        self.time_estimate.take(&mut outcome, spread);
+        self.time_estimate.take(&outcome, spread);
         let Outcome { documents, ledger, work, left_out, choices, .. } = outcome;
         self.work += work;
         self.choices += choices;
@@ -344,13 +339,7 @@ impl ScanState {
 
     /// The sample of files with `all` bytes, of which `through` are of files without random access.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn sampled(
-        &self,
-        sample: &Sample,
-        (all, through): (u64, u64),
-        job: &Job,
-        (intake, sources): (&Intake<'_>, &[Source]),
-    ) -> Result<Sampled> {
+    fn sampled(&self, sample: &Sample, (all, through): (u64, u64), job: &Job) -> Sampled {
         let times = |all: u64, part: u64| all as f64 / part.max(1) as f64;
         let bytes = sample.bytes();
         let scale =
@@ -361,12 +350,12 @@ impl ScanState {
             cores: available_parallelism().unwrap_or(threads).get(),
             renders_outside: matches!(&job.template, JobTemplate::Ready(it) if it.rendered_in_process().is_some()),
         };
-        Ok(Sampled {
+        Sampled {
             records: self.ledger.read.documents,
             bytes,
             share: bytes as f64 / all.max(1) as f64,
-            seconds: rounded(self.time_estimate.seconds(scale, machine, intake, sources)?),
-        })
+            seconds: rounded(self.time_estimate.seconds(scale, machine)),
+        }
     }
 
     /// A place, as the report has it.
