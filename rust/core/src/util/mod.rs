@@ -11,5 +11,6 @@ pub mod sealed_state_dict;
 pub mod start_thread;
 pub(super) mod thread_pool;
 pub(super) mod threads_in_order;
+pub(super) mod unique_hex;
 pub(super) mod verified_places;
 pub mod wording;

@@ -1,7 +1,6 @@
 //! [`pack_dir`] and [`write_memory`]: jobs that resume after a stop.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,6 +28,7 @@ use crate::report::listed_path::ListedPath;
 use crate::sink::{Folder, TokensFile};
 use crate::source::{FoundFiles, Memory, SourceFile, discover};
 use crate::util::control::Control;
+use crate::util::unique_hex::unique_hex;
 use crate::util::wording::{message, set};
 
 /// Packs all of `inputs` into files in `output.dir`.
@@ -169,7 +169,7 @@ fn pack_job(
     }
     if output.cannot_resume {
         // Rows that are packed from its tokens must be distinguished from those of another run.
-        identity.run = Some(format!("{:016x}", RandomState::new().hash_one(Instant::now())));
+        identity.run = Some(unique_hex());
     }
     let limits = (job.options.now(), job.options.work.max_lost);
     // Dropped after the folder: while a large removed file is being closed, removing files beside it waits.

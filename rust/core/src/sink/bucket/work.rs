@@ -1,8 +1,6 @@
 //! The names in the work folder of a bucket, and its groups as a whole.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::time::Instant;
 
 use crate::config::identity::Identity;
 use crate::error::Result;
@@ -13,6 +11,7 @@ use crate::sink::manifest::Manifest;
 use crate::storage::{Target, Version};
 use crate::util::disk::removal;
 use crate::util::disk::removal::{Claim, Evidence, Proof};
+use crate::util::unique_hex::unique_hex;
 
 /// The folder of uploads before they are copied to their places, in the work folder of the bucket.
 const UPLOADS: &str = "uploads";
@@ -61,8 +60,7 @@ impl RunNames {
     }
 
     fn of_name(job: &str) -> Self {
-        let run = RandomState::new().hash_one(Instant::now());
-        Self(work(&format!("{UPLOADS}/{job}-{run:016x}")))
+        Self(work(&format!("{UPLOADS}/{job}-{}", unique_hex())))
     }
 
     /// The proof that a name of this run is one of it.

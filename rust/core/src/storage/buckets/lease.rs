@@ -1,7 +1,6 @@
 //! [`Lease`]: the lock of an object of a bucket, which is renewed as long as its process works.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -18,6 +17,7 @@ use crate::storage::http::retrying_client::RetryingClient;
 use crate::storage::request_threads::Pending;
 use crate::util::control::Control;
 use crate::util::disk::removal::Medium;
+use crate::util::unique_hex::unique_hex;
 use crate::util::wording::{message, set};
 
 /// The time after which a lock that was not renewed is of a process that has ended.
@@ -255,7 +255,7 @@ pub(crate) struct Lease {
 
 /// The content of a lock: its owner, and a line that no other content has.
 fn lock_text(owner: &str) -> String {
-    format!("{owner}\n{:016x}\n", RandomState::new().hash_one(Instant::now()))
+    format!("{owner}\n{}\n", unique_hex())
 }
 
 /// Writes a lock; `None` if the mode does not allow it.
