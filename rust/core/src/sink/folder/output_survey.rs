@@ -63,17 +63,29 @@ pub(crate) fn unchanged(
     control: &Control,
 ) -> Result<Option<(Manifest, String)>> {
     let Some((manifest, report)) = whole(dir, job)? else { return Ok(None) };
+    Ok(has_hashes(dir, &manifest, control)?.then_some((manifest, report)))
+}
+
+/// True if a folder holds the files that a manifest lists: small ones by their hashes, shards and tokens by their sizes, and with
+/// `hashed` by their hashes too.
+pub(crate) fn holds_files(
+    dir: &Path,
+    manifest: &Manifest,
+    hashed: bool,
+    control: &Control,
+) -> Result<bool> {
+    Ok(damage(dir, manifest, Links::Refused)?.is_none()
+        && (!hashed || has_hashes(dir, manifest, control)?))
+}
+
+/// True if the shards and tokens of a folder have the hashes that a manifest lists.
+fn has_hashes(dir: &Path, manifest: &Manifest, control: &Control) -> Result<bool> {
     for File { name, bytes, blake3, .. } in &manifest.files {
         if !own_files::is_whole(&dir.join(name), *bytes, blake3, control)? {
-            return Ok(None);
+            return Ok(false);
         }
     }
-    if let Some(tokens) = &manifest.tokens
-        && !has_digest(&dir.join(TOKENS), tokens, control)?
-    {
-        return Ok(None);
-    }
-    Ok(Some((manifest, report)))
+    manifest.tokens.as_ref().map_or(Ok(true), |it| has_digest(&dir.join(TOKENS), it, control))
 }
 
 /// True if a file of kept tokens is the one that a manifest lists.

@@ -214,13 +214,7 @@ impl JobStore for DiskStore {
     }
 
     fn holds(&self, it: &PackedGroup, hashed: bool, control: &Control) -> Result<bool> {
-        let (dir, job) = (&it.dir, &it.manifest.job);
-        let found = if hashed {
-            output_survey::unchanged(dir, job, control)
-        } else {
-            output_survey::whole(dir, job)
-        };
-        Ok(found?.is_some())
+        output_survey::holds_files(&it.dir, &it.manifest, hashed, control)
     }
 
     /// The files lie there already.
