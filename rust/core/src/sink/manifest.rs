@@ -31,6 +31,9 @@ pub struct Manifest {
     /// The arguments of the call that wrote it. With them the call can be made again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Value>,
+    /// The name of the job whose output this one has replaced, grown by appended files. A killed call may have left its emptied folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<String>,
     /// The time of day that templates saw: the start of the first run of the job, unless another was given.
     pub now: NaiveDateTime,
     /// A hash of the content of each input, by its path; empty before the job has finished.
@@ -101,11 +104,12 @@ impl Manifest {
     /// A manifest of the current version.
     pub(super) fn new(job: Arc<Identity>, now: NaiveDateTime, files: Vec<File>) -> Self {
         let content = BTreeMap::new();
-        let recipe = None;
+        let (recipe, replaced) = (None, None);
         Self {
             version: VERSION,
             job,
             recipe,
+            replaced,
             now,
             content,
             counts: None,

@@ -57,9 +57,12 @@ use crate::report::timing::Stages;
 pub use bucket::single_files::BucketFiles;
 pub use file_names::{SPLIT_HASHES, TOKENS};
 pub use folder::Folder;
-pub use folder::discarded_outputs::{LockedOutput, discard, is_barred, is_damaged, remove_output};
+pub use folder::discarded_outputs::{
+    LockedOutput, discard, is_barred, is_damaged, is_emptied, remove_output,
+};
 pub use folder::output_survey::{
-    FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, tokens_hash,
+    FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, replaced_job,
+    tokens_hash,
 };
 pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
 pub use groups::packed::PackedGroup;

@@ -461,6 +461,30 @@ def test_a_call_that_was_killed_at_the_exchange_is_finished(
         is_well(folder)
 
 
+@pytest.mark.parametrize("inside", [[], [".fastpack"], [".fastpack", ".fastpack/lock"]], ids=str)
+def test_what_a_killed_removal_has_left_is_removed(
+    inside: list[str], parts: list[Path], pack: Any, append: Any, tmp_path: Path
+) -> None:
+    """The process was killed after the manifest of the replaced output was gone."""
+    folder = tmp_path / "grown"
+    pack(parts[0], folder)
+    append(parts[1], folder)
+    replaced = json.loads((folder / "manifest.json").read_text())["replaced"][:16]
+    left, of_others = (tmp_path / f"grown.append-{name}" for name in (replaced, "f" * 16))
+    for path in (left, of_others):
+        path.mkdir()
+        for name in inside:
+            (path / name).touch() if name.endswith("lock") else (path / name).mkdir()
+    append(parts[2], folder)
+    assert not left.exists()
+    assert of_others.exists()
+    left = tmp_path / f"grown.append-{json.loads((folder / 'manifest.json').read_text())['replaced'][:16]}"
+    left.mkdir()
+    (left / "notes.txt").write_text("mine", encoding="utf-8")
+    append(parts[2], folder)
+    assert [path.name for path in left.iterdir()] == ["notes.txt"]
+
+
 def test_the_command_line_and_a_file_of_options_append(
     parts: list[Path], append: Any, tokenizer_dir: Path, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
     FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_job, finished_output,
-    kept, remove_output,
+    is_emptied, kept, remove_output, replaced_job,
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
@@ -202,10 +202,12 @@ fn append_folder(dir: &Path, job: &Identity) -> Option<PathBuf> {
     Some(dir.with_file_name(name))
 }
 
-/// Removes what is left of outputs that the one in `dir` has replaced: folders beside it, each named after the job in it.
+/// Removes what is left of outputs that the one in `dir` has replaced: folders beside it, each named after the job in it; emptied ones
+/// if the manifest in `dir` names that job.
 fn remove_replaced(dir: &Path, control: &Control) -> Result<()> {
     let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
     let parent = if parent == Path::new("") { Path::new(".") } else { parent };
+    let replaced = replaced_job(dir)?;
     for entry in fs::read_dir(parent).map_err(Error::io(parent))? {
         let entry = entry.map_err(Error::io(parent))?;
         let other = entry.file_name();
@@ -215,7 +217,8 @@ fn remove_replaced(dir: &Path, control: &Control) -> Result<()> {
         let sibling = dir.with_file_name(&other);
         let is_replaced = finished_job(&sibling)
             .is_ok_and(|job| job.is_some_and(|job| job.name().as_bytes().starts_with(hash)));
-        if is_replaced {
+        let is_own = || replaced.as_ref().is_some_and(|job| job.as_bytes().starts_with(hash));
+        if is_replaced || is_own() && is_emptied(&sibling) {
             remove_output(&sibling, Some(dir), control)?;
         }
     }
@@ -232,6 +235,7 @@ fn pack_behind(
 ) -> Result<Report> {
     let started = Instant::now();
     let log = Arc::new(Log::open(&folder.blocks())?);
+    folder.replaced = Some(finished.job().name());
     let before = read_report(finished.report(), &output.dir)?;
     let mut about = InputFacts::new(job, &new.found);
     let appended = AppendedFiles { files: about.facts.files, bytes: new.bytes };

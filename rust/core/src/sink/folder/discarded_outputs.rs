@@ -12,7 +12,7 @@ use super::output_survey;
 use super::own_files;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::file_names::{MANIFEST, REPORT, SPLIT_HASHES, TOKENS};
+use crate::sink::file_names::{LOCK, MANIFEST, REPORT, SPLIT_HASHES, TOKENS, WORK};
 use crate::sink::groups::group_files;
 use crate::sink::manifest::Manifest;
 use crate::util::control::Control;
@@ -149,6 +149,20 @@ pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Re
     // Files that stay keep the folder.
     let _ = remove_empty(dir);
     Ok(())
+}
+
+/// True if [`remove_output`] was killed in the folder `dir` after the manifest was gone: it holds nothing, or the lock alone.
+pub fn is_emptied(dir: &Path) -> bool {
+    let holds_only = |dir: &Path, name: &str| {
+        fs::read_dir(dir).is_ok_and(|mut entries| {
+            entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == name))
+        })
+    };
+    let work = dir.join(WORK);
+    regular::is_folder(dir)
+        && holds_only(dir, WORK)
+        && (work.symlink_metadata().is_err()
+            || regular::is_folder(&work) && holds_only(&work, LOCK))
 }
 
 /// The shards of an output that are, under second names, those of another output too.

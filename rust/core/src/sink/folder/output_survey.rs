@@ -107,6 +107,11 @@ pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
     Ok(manifest.map(|manifest| manifest.job))
 }
 
+/// The name of the job whose output the finished one of a folder has replaced, if it has.
+pub fn replaced_job(dir: &Path) -> Result<Option<String>> {
+    Ok(manifest_of(dir)?.and_then(|manifest| manifest.replaced))
+}
+
 /// The identity of the finished job in the text of a manifest; `None` if fastpack did not write it, or it has changed.
 pub fn finished_in(text: &[u8]) -> Option<Arc<Identity>> {
     Manifest::parse(text).map(|manifest| manifest.job)

@@ -60,6 +60,7 @@ impl Folder {
             Manifest::new(Arc::clone(&self.job), self.now, self.arrangement.place(&self.files));
         manifest.recipe =
             self.recipe.as_deref().and_then(|recipe| serde_json::from_str(recipe).ok());
+        manifest.replaced = self.replaced.take();
         manifest.content = content;
         manifest.counts = self.counts.take();
         manifest.tokens = tokens;

@@ -68,6 +68,7 @@ pub(in crate::sink) fn prepare(
         elsewhere: HashMap::new(),
         adopted: HashSet::new(),
         earlier_rows: 0,
+        replaced: None,
         counts: None,
         list: FinishedList::new(lock.work(), &name),
         uploads: None,
