@@ -13,6 +13,7 @@ from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.options.native import value_in
 from fastpack.options.work import Ranks
 from fastpack.runtime.ranks import rank_of
+from fastpack.streaming.repeated_errors import renewed
 from fastpack.streaming.states import merge_state_dicts, opened_state, sealed_state, state_after_row
 from fastpack.torch.reading.columns import Row, columns_of
 from fastpack.torch.shared_numbers import SharedNumbers
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from torch.distributed.device_mesh import DeviceMesh
+    from typing_extensions import Self
 
     from fastpack.streaming.connection import StreamConnection
     from fastpack.streaming.states import StateDict
@@ -163,6 +165,9 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
     def __iter__(self) -> Iterator[Row]:
         """Yields the rows of this rank, from the loaded state on.
 
+        An error of the data, the options or a function comes again at each `next`. After an interrupt or a lost connection the next
+        call goes on behind the row that was returned last.
+
         Raises:
             BatchError: Accelerate would share them among ranks once more, several workers would give the same ones,
                 Lightning would take a batch that it does not train before a checkpoint, or the states of all ranks could not be
@@ -174,14 +179,14 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         except BatchError as refused:
             if not in_worker:
                 raise
-            return _raising(refused)
+            return _RefusedLoop(refused)
         if self._shared[_ENDED] >= self._loads:
             self._origin = None
         self._shared[_IN_WORKER] = int(in_worker)
         if in_worker:
             # A loader with a living worker asks for the state of the next loop before its first row.
             self._place = self._origin
-        return self._rows()
+        return _Loop(self)
 
     def _check(self) -> None:
         """Refuses a loop that would lose or repeat rows."""
@@ -202,17 +207,17 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
             )
             raise BatchError(message)
 
-    def _rows(self) -> Iterator[Row]:
+    def _begin(self) -> PackStream | StreamConnection:
+        """The stream of a loop, where it begins."""
         stream = self._opened()
         if self._origin is not None:
             stream.load_state_dict(self._origin)
         # Not before the first row is asked for: Lightning drops the loop of a loader, and asks the loader for its state then.
         self._place = self._origin
-        with stream:
-            for table in stream:
-                for at, row in enumerate(_rows_of(table)):
-                    self._place = _Place(table, at)
-                    yield row
+        return stream
+
+    def _end(self) -> None:
+        """Notes that a loop has given all rows."""
         self._origin = self._place = None
         self._shared[_ENDED] = self._loads
 
@@ -225,8 +230,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
 
     def __getstate__(self) -> dict[str, object]:
         """The pickled values for workers, which cannot gather the states of ranks."""
-        place = self._place
-        place = state_after_row(place.table, place.row) if isinstance(place, _Place) else place
+        place = _state_of(self._place)
         self._length()  # keeps the number of rows, if they were counted
         return {**self.__dict__, "_group": None, "_place": place, "_stream": None}
 
@@ -292,8 +296,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
                 "a torchdata StatefulDataLoader, or pass num_workers=0"
             )
             raise BatchError(message)
-        place = self._place
-        return state_after_row(place.table, place.row) if isinstance(place, _Place) else place
+        return _state_of(self._place)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue]) -> None:
         """Resumes the next loop from a state, saved with any number of ranks that the lanes allow.
@@ -315,6 +318,72 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         if get_worker_info() is None:
             self._shared[_LOADED] = self._loads
             self._shared[_IN_WORKER] = 0
+
+
+class _Loop:
+    """The rows of one loop over a `StreamDataset`.
+
+    An error of the data, the options or a function comes again at each `next`. After an interrupt or a lost connection, `next` goes on
+    behind the last row.
+    """
+
+    def __init__(self, dataset: StreamDataset) -> None:
+        self._dataset = dataset
+        self._stream: PackStream | StreamConnection | None = None
+        self._table: pa.Table | None = None
+        # The rows of the table once they are made, and the number of those that were returned.
+        self._rows: list[Row] | None = None
+        self._returned = 0
+        self._ended = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Row:
+        if self._ended:
+            raise StopIteration
+        if self._stream is None:
+            self._stream = self._dataset._begin()  # noqa: SLF001  of this module, here and below
+        # Nothing is called between what takes a table or a row and what notes it, so that an interrupt comes before or behind both.
+        while True:
+            if self._table is not None:
+                if self._rows is None:
+                    self._rows = _rows_of(self._table)
+                if self._returned < len(self._rows):
+                    row = self._rows[self._returned]
+                    self._dataset._place = _Place(self._table, self._returned)  # noqa: SLF001
+                    self._returned += 1
+                    return row
+            for table in self._stream:
+                self._table, self._rows, self._returned = table, None, 0
+                break
+            else:
+                self.close()
+                self._dataset._end()  # noqa: SLF001
+                raise StopIteration
+
+    def close(self) -> None:
+        """Ends the loop, and stops the threads of the stream."""
+        self._ended = True
+        if self._stream is not None:
+            self._stream.close()
+
+    def __del__(self) -> None:
+        """Stops the threads where a loop is left early."""
+        self.close()
+
+
+class _RefusedLoop:
+    """A loop without rows: a worker that lives on hands its error over only where a row is asked for."""
+
+    def __init__(self, refused: BatchError) -> None:
+        self._refused = refused
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Row:
+        raise renewed(self._refused)
 
 
 class _RankState(NamedTuple):
@@ -354,11 +423,15 @@ def _is_distributed() -> bool:
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
-def _rows_of(table: pa.Table) -> Iterator[Row]:
+def _rows_of(table: pa.Table) -> list[Row]:
     """The rows of a table, without a copy."""
-    for batch in table.to_batches():
-        columns = columns_of(batch, None)
-        yield from (Row(columns, at) for at in range(batch.num_rows))
+    batches = [(columns_of(batch, None), batch.num_rows) for batch in table.to_batches()]
+    return [Row(columns, at) for columns, rows in batches for at in range(rows)]
+
+
+def _state_of(place: _Place | StateDict | None) -> StateDict | None:
+    """The state of the stream at a place."""
+    return state_after_row(place.table, place.row) if isinstance(place, _Place) else place
 
 
 def _sealed(stream: StateDict | None) -> StateDict:
@@ -390,12 +463,6 @@ def _joined(states: list[_RankState]) -> StateDict:
         )
         raise BatchError(message)
     return merge_state_dicts([_sealed(state.stream) for _, state in sorted(by_rank.items())])
-
-
-def _raising(error: BatchError) -> Iterator[Row]:
-    """Rows that end in an error: a worker that lives on hands it over only where a row is asked for."""
-    raise error
-    yield
 
 
 def _check_loop(*, sized: bool) -> None:

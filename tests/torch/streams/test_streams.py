@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import random
 import subprocess
 import sys
 import tempfile
@@ -150,6 +151,61 @@ def test_a_loop_that_is_dropped_loses_nothing(files):
     assert not set(first) & set(second)
 
 
+class Failing:
+    """A filter that raises at some of its calls."""
+
+    def __init__(self, failures):
+        self.failures, self.calls = failures, 0
+
+    def __call__(self, batch):
+        self.calls += 1
+        if self.calls in self.failures:
+            raise self.failures[self.calls]
+        return [True] * batch.num_rows
+
+
+def next_of(loop, expected):
+    """The next row, and the error that came in its place; neither at the end."""
+    try:
+        return next(loop, None), None
+    except expected as error:
+        return None, error
+
+
+def test_an_error_comes_again_at_each_row(files):
+    whole = documents_of(StreamDataset(stream_of(files, epochs=1)))
+    for call in (1, 20):
+        failing = fastpack.Function(Failing({call: ValueError("a filter")}), fingerprint="v1")
+        loop = iter(StreamDataset(stream_of(files, epochs=1, filter=failing)))
+        rows, errors = [], []
+        while len(errors) < 3:
+            row, error = next_of(loop, ValueError)
+            assert row is not None or error is not None
+            rows += [] if row is None else [row]
+            errors += [] if error is None else [error]
+        assert {str(error) for error in errors} == {"a filter"}
+        assert len({id(error) for error in errors}) == 3
+        found = documents_of(rows)
+        assert found == whole[: len(found)]
+        loop.close()
+        assert next(loop, None) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_interrupt_loses_no_row(files, seed):
+    whole = documents_of(StreamDataset(stream_of(files, epochs=1)))
+    draw = random.Random(seed)
+    interrupts = {draw.randint(1, 36): KeyboardInterrupt() for _ in range(draw.randint(1, 4))}
+    dataset = StreamDataset(stream_of(files, epochs=1, filter=Failing(interrupts)))
+    loop, rows, interrupted = iter(dataset), [], 0
+    while (found := next_of(loop, KeyboardInterrupt)) != (None, None):
+        row, error = found
+        interrupted += error is not None
+        rows += [] if row is None else [row]
+    assert documents_of(rows) == whole
+    assert interrupted
+
+
 def test_a_data_set_is_pickled(files):
     dataset = StreamDataset(stream_of(files))
     again = pickle.loads(pickle.dumps(dataset))
@@ -248,6 +304,32 @@ def test_two_ranks_train_each_document_once_also_across_a_resume(files, tmp_path
     rows = itertools.islice(iter(StreamDataset(stream_of(files, batch_size=6))), 24)
     expected = [int(row["input_ids"][end - length]) for row in rows for end, length in ends(row)]
     assert sorted(itertools.chain.from_iterable(itertools.chain.from_iterable(whole))) == sorted(expected)
+
+
+@pytest.mark.parametrize(("ranks", "batch"), [(1, 4), (1, 3), (3, 2)])
+def test_a_trainer_resumes_with_other_ranks_and_batches(files, tmp_path, ranks, batch):
+    """Three steps of two ranks, and three of others: the documents of the first rows, each once."""
+    for count, rows, steps in ((2, 2, 3), (ranks, batch, 6)):
+        done = run(files, "trainer", steps, tmp_path / "out", count, BATCH=str(rows), TABLE="2")
+        assert done.returncode == 0, done.stderr[-3000:]
+    found = itertools.chain.from_iterable(itertools.chain.from_iterable(trained(tmp_path / "out")))
+    first = itertools.islice(iter(StreamDataset(stream_of(files, batch_size=6))), 3 * (4 + ranks * batch))
+    expected = [int(row["input_ids"][end - length]) for row in first for end, length in ends(row)]
+    assert sorted(found) == sorted(expected)
+
+
+def test_a_checkpoint_that_was_changed_since_is_refused(files, tmp_path):
+    done = run(files, "trainer", 3, tmp_path / "out", 1)
+    assert done.returncode == 0, done.stderr[-3000:]
+    [path] = (tmp_path / "out").rglob("fastpack_stream.json")
+    text = path.read_text()
+    at = next(at for at in range(len(text) // 2, len(text)) if text[at].isdigit())
+    path.write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
+    before = trained(tmp_path / "out")
+    done = run(files, "trainer", 6, tmp_path / "out", 1)
+    assert done.returncode != 0
+    assert "changed" in done.stderr
+    assert trained(tmp_path / "out") == before
 
 
 def ends(row):

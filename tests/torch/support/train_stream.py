@@ -36,7 +36,7 @@ def with_trainer(dataset: StreamDataset, steps: int, out: Path) -> None:
     args = TrainingArguments(
         output_dir=str(out / "trainer"),
         max_steps=steps,
-        per_device_train_batch_size=2,
+        per_device_train_batch_size=int(os.environ.get("BATCH", "2")),
         save_steps=3,
         report_to=[],
         use_cpu=True,
@@ -130,7 +130,7 @@ def main() -> None:
     stream = fastpack.stream(
         f"{folder}/*.jsonl",
         max_length=24,
-        batch_size=3,
+        batch_size=int(os.environ.get("TABLE", "3")),
         ranks=fastpack.Ranks(lanes=12),
         strategy=fastpack.BestFit(open_rows=4),
         threads=1,
