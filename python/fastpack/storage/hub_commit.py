@@ -9,8 +9,9 @@ import json
 import os
 import re
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from fastpack._fastpack import is_sealed
 from fastpack.dataset.manifest import MANIFEST
@@ -22,7 +23,7 @@ from fastpack.storage.remote_options import staged
 from fastpack.storage.removal import remove_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import huggingface_hub
 
@@ -74,26 +75,26 @@ def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, obje
         raise OptionError(message, "groups.rank")
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for names of the hub only
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
     except ImportError:
         message = f"`{output}` needs the package `huggingface_hub`; install the extra `hub`"
         raise OptionError(message, "output") from None
     name, revision, path = form["name"], form["revision"], (form["path"] or "").strip("/")
     api = huggingface_hub.HfApi()
     folder = staged(output, storage.work_dir)
-    try:
+    manifest = f"{path}/{MANIFEST}" if path else MANIFEST
+    with _errors_of_hub(output):
         api.create_repo(name, repo_type="dataset", exist_ok=True)
-        manifest = f"{path}/{MANIFEST}" if path else MANIFEST
         is_there = api.file_exists(name, manifest, repo_type="dataset", revision=revision)
         if is_there and exists.then != "overwrite":
             _tidy(api, name, manifest, revision, Path(folder))
             reason = 'holds an output of fastpack; `exists="overwrite"` replaces it'
             raise OutputError(errno.EEXIST, reason, output)
-        here = {**arguments, "output": folder, "storage": dataclasses.replace(storage, work_dir=None)}
-        if groups.size is not None:
-            # Whatever ranks the environment names, this process packs alone.
-            here["groups"] = dataclasses.replace(groups, rank=0, world_size=1)
-        done = _packed(here, exists, pack)
+    here = {**arguments, "output": folder, "storage": dataclasses.replace(storage, work_dir=None)}
+    if groups.size is not None:
+        # Whatever ranks the environment names, this process packs alone.
+        here["groups"] = dataclasses.replace(groups, rank=0, world_size=1)
+    done = _packed(here, exists, pack)
+    with _errors_of_hub(output):
         # The hub refuses the commit if anything was committed since.
         head = api.dataset_info(name, revision=revision).sha
         there = _there(api, name, path, head)
@@ -110,13 +111,24 @@ def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, obje
             parent_commit=head,
             delete_patterns=[glob.escape(file) for file in old if file in there] or None,
         )
-    except (HFValidationError, HfHubHTTPError) as refused:
-        lines = str(refused).strip().splitlines()
-        reason = f"the hub takes no commit ({lines[0] if lines else type(refused).__name__})"
-        raise StorageError(errno.EIO, reason, output) from refused
     if Path(folder).is_dir() and os.path.basename(folder).startswith("fastpack-"):
         remove_finished(Path(folder))
     return done
+
+
+@contextmanager
+def _errors_of_hub(output: str) -> Iterator[None]:
+    """Names the output in errors of the hub, and of the connection to it."""
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415  slow to import
+
+    # Errors of a lost connection have the same base, which is of the HTTP client that the hub's package uses.
+    failures = (HFValidationError, cast("type[Exception]", HfHubHTTPError.__mro__[1]))
+    try:
+        yield
+    except failures as refused:
+        lines = str(refused).strip().splitlines()
+        reason = f"the hub takes no commit ({lines[0] if lines else type(refused).__name__})"
+        raise StorageError(errno.EIO, reason, output) from refused
 
 
 def _packed(
@@ -129,22 +141,29 @@ def _packed(
         return pack({**arguments, "exists": dataclasses.replace(exists, then="overwrite")})
 
 
-def _there(api: huggingface_hub.HfApi, name: str, path: str, revision: str | None) -> dict[str, int]:
-    """The files below the path of the output on the hub, and their sizes."""
+def _there(
+    api: huggingface_hub.HfApi, name: str, path: str, revision: str | None
+) -> dict[str, huggingface_hub.hf_api.RepoFile]:
+    """The files below the path of the output on the hub, each with its size and the commit that changed it last."""
     from huggingface_hub.errors import EntryNotFoundError  # noqa: PLC0415  slow to import
     from huggingface_hub.hf_api import RepoFile  # noqa: PLC0415  likewise
 
     try:
         entries = list(
             api.list_repo_tree(
-                name, path_in_repo=path or None, recursive=True, repo_type="dataset", revision=revision
+                name,
+                path_in_repo=path or None,
+                recursive=True,
+                expand=True,
+                repo_type="dataset",
+                revision=revision,
             )
         )
     except EntryNotFoundError:
         return {}
     start = f"{path}/" if path else ""
     return {
-        entry.path.removeprefix(start): entry.size
+        entry.path.removeprefix(start): entry
         for entry in entries
         if isinstance(entry, RepoFile) and entry.path.startswith(start)
     }
@@ -169,19 +188,37 @@ def _listed(
     return {**sizes, MANIFEST: len(text)}
 
 
-def _refuse_others(folder: Path, there: Mapping[str, int], old: Mapping[str, int], output: str) -> None:
-    """Refuses to replace or remove files on the hub that the manifest there does not list, or not with this size.
+def _refuse_others(
+    folder: Path,
+    there: Mapping[str, huggingface_hub.hf_api.RepoFile],
+    old: Mapping[str, int],
+    output: str,
+) -> None:
+    """Refuses to replace or remove files on the hub that the manifest there does not list, or that have changed since it was committed.
 
     Files that the hub itself makes, such as `.gitattributes`, are none of an output.
     """
     new = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    others = sorted(name for name in there if name in new | old.keys() and there[name] != old.get(name))
+    manifest = there.get(MANIFEST)
+
+    def is_other(name: str) -> bool:
+        return there[name].size != old.get(name) or manifest is None or _is_later(there[name], manifest)
+
+    others = sorted(name for name in there if name in new | old.keys() and is_other(name))
     if others:
         named = ", ".join(f"`{name}`" for name in others[:_NAMED]) + (
             " and others" if others[_NAMED:] else ""
         )
         reason = f"holds files that fastpack did not write, or that have changed since: {named}; write to another folder of it"
         raise OutputError(errno.EEXIST, reason, output)
+
+
+def _is_later(file: huggingface_hub.hf_api.RepoFile, manifest: huggingface_hub.hf_api.RepoFile) -> bool:
+    """True if another commit changed a file when the manifest was committed or later. The seal of the manifest tells its own changes."""
+    changed, committed = file.last_commit, manifest.last_commit
+    if changed is None or committed is None:
+        return True
+    return changed.oid != committed.oid and changed.date >= committed.date
 
 
 def _fetched(api: huggingface_hub.HfApi, name: str, file: str, revision: str | None) -> bytes:

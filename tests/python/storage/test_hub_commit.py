@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pickle
+import socket
 import subprocess
 import sys
 
@@ -29,6 +30,8 @@ class Hub:
         self.server = server
         self.refuses = refuses
         self.files, self.commits, self.uploads = {}, [], {}
+        # The number of the commit that changed each file last.
+        self.changed = {}
         server.pages = {
             r"/upload/\w+": self.upload,
             r"/api/repos/create": self.create,
@@ -83,6 +86,9 @@ class Hub:
                 new[value["path"]] = content
             elif line["key"] == "deletedFile":
                 del new[value["path"]]
+        for name, content in new.items():
+            if self.files.get(name) != content:
+                self.changed[name] = len(self.commits)
         self.files = new
         self.commits.append(handler.body)
         url = f"{self.server.url}/datasets/org/packed/commit/{COMMIT}"
@@ -90,12 +96,18 @@ class Hub:
 
     def about(self, handler):
         if "/tree/" in handler.path:
-            entries = [
-                {"type": "file", "path": name, "size": len(it), "oid": "0"} for name, it in self.files.items()
-            ]
-            return self.told(entries)
+            is_expanded = "expand=true" in handler.path.lower()
+            return self.told([self.entry(name, is_expanded) for name in self.files])
         files = [{"rfilename": name} for name in self.files]
         return self.told({"id": "org/packed", "sha": COMMIT, "siblings": files, "private": False, "tags": []})
+
+    def entry(self, name, is_expanded):
+        entry = {"type": "file", "path": name, "size": len(self.files[name]), "oid": "0"}
+        if not is_expanded:
+            return entry
+        number = self.changed.get(name, 0)
+        last = {"id": f"{number:040}", "title": "", "date": f"2026-11-30T10:00:{number:02}.000Z"}
+        return {**entry, "lastCommit": last}
 
     def resolve(self, handler):
         name = handler.path.partition("?")[0].split("/", 6)[6]
@@ -213,6 +225,22 @@ def test_an_output_of_fastpack_on_the_hub_is_replaced_only_if_it_is_asked_for(
     assert len(hub.commits) == 2
 
 
+def test_a_shard_that_was_changed_since_is_not_replaced(hub, chats, tokenizer_dir, tmp_path):
+    output = "hf://datasets/org/packed"
+    error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work")
+    assert not error, said
+    shard = next(name for name in hub.files if name.endswith(".arrow"))
+    # Somebody else's commit, of as many bytes.
+    hub.files[shard] = hub.files[shard][::-1]
+    hub.changed[shard] = 1
+    before = dict(hub.files)
+    again = {"max_length": 512, "exists": "overwrite"}
+    error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work", **again)
+    assert error == "OutputError"
+    assert f"that have changed since: `{shard}`" in said
+    assert hub.files == before
+
+
 def test_a_commit_that_the_hub_refuses_is_one_error_and_the_next_run_packs_nothing_again(
     hub, chats, tokenizer_dir, tmp_path
 ):
@@ -246,6 +274,20 @@ def test_after_a_refused_commit_other_options_are_packed_in_the_same_work_dir(
     fastpack.pack_dir(chats, tmp_path / "here", tokenizer=tokenizer_dir, max_length=256)
     shards = {path.name: path.read_bytes() for path in (tmp_path / "here").glob("*.arrow")}
     assert {name: it for name, it in hub.files.items() if name.endswith(".arrow")} == shards
+
+
+@pytest.mark.parametrize("lost", [r"/api/repos/create", r"/api/datasets/org/packed(/revision/.*)?"])
+def test_a_lost_connection_is_one_error_that_names_the_output(hub, chats, tokenizer_dir, tmp_path, lost):
+    def break_off(handler):
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        return 200, {}, b""
+
+    # The first that matches answers.
+    hub.server.pages = {lost: break_off} | {page: it for page, it in hub.server.pages.items() if page != lost}
+    error, said = pack(hub, chats, tokenizer_dir, "hf://datasets/org/packed", tmp_path / "work")
+    assert error == "StorageError", said
+    assert "hf://datasets/org/packed" in said
+    assert len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize("output", ["hf://org/packed", "hf://datasets/packed", "hf://datasets/org/a/b?c=d"])
