@@ -66,11 +66,9 @@ test: setup  ## run all tests
 
 # The laws of `make test` over many more cases, and what takes too long for it; then all tests, with examples drawn at random.
 campaign: setup $(STAMPS)/torch  ## run the tests that can try more, at length
-	FASTPACK_CAMPAIGN=1 $(BIN)/pytest --timeout 7200 --numprocesses $(WORKERS) --dist worksteal -m campaign
-	FASTPACK_RANDOM=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not alone"
+	FASTPACK_CAMPAIGN=1 $(BIN)/pytest --timeout 7200 --numprocesses $(WORKERS) --dist worksteal -m "not alone"
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
-	FASTPACK_CAMPAIGN=1 $(VENV)-torch/bin/pytest --timeout 7200 -c tests/torch/pytest.ini --rootdir . --numprocesses $(WORKERS) --dist worksteal tests/torch/streams/test_stream_rows.py tests/torch/rows/test_steps.py
-	FASTPACK_RANDOM=1 $(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses auto --dist worksteal
+	FASTPACK_CAMPAIGN=1 $(VENV)-torch/bin/pytest --timeout 7200 -c tests/torch/pytest.ini --rootdir . --numprocesses $(WORKERS) --dist worksteal
 
 repeat-tests: setup  ## run the tests with processes, sockets, clocks or limits TIMES (30) times beside a load on all cores
 	$(BIN)/python scripts/repeat_tests.py --times $(or $(TIMES),30) $(TESTS)

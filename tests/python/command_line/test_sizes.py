@@ -78,7 +78,6 @@ def offsets(name: str, size: int) -> list[int]:
     return tries([-16, -2, -1, 0, 1, 15], list(range(-16, 17)))
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("name", WRITERS)
 def test_records_around_every_size_are_read_once(name, tmp_path):
     # The text around a value in its container decides which length meets a buffer: the lengths before it are tried too.
@@ -208,12 +207,16 @@ def test_ctrl_c_is_heard_within_a_line(name, tmp_path, python):
     path = tmp_path / f"data.{name}"
     before = {"csv": b'"', "cbor": b"\x7b" + (1 << 40).to_bytes(8, "big"), "json": b'["'}.get(name, b"")
     sparse(path, before, 1 << 36, b"\n")
-    process = python("-c", READ, str(path), str(TOKENIZER))
-    assert process.stdout.readline().strip() == "reading"
-    time.sleep(0.5)
-    with paced() as machine:
-        sent = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[0].split()
+    for _ in range(10):
+        process = python("-c", READ, str(path), str(TOKENIZER))
+        assert process.stdout.readline().strip() == "reading"
+        time.sleep(0.5)
+        with paced() as machine:
+            sent = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[0].split()
+        # Where this process has to wait for a processor, the other may have read as much as a record may have.
+        if said:
+            break
     assert said[0] == "interrupted", said
     assert float(said[1]) - sent < 0.5 * machine.slowness

@@ -319,7 +319,6 @@ print(report.engine, report.tokens.kept == two + (times - 2) * (three - two))
 """
 
 
-@pytest.mark.campaign
 @campaign_only
 @pytest.mark.slow
 def test_a_text_of_more_than_256_mebibytes_takes_the_compiled_engine_and_little_memory(

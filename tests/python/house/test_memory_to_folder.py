@@ -227,7 +227,6 @@ print(report.tokens.kept, peak() - before)
 
 
 @campaign_only
-@pytest.mark.campaign
 @pytest.mark.skipif(sys.platform != "linux", reason="reads VmHWM")
 def test_rows_that_are_tokens_take_the_memory_that_they_may(tmp_path):
     took = {}
@@ -357,7 +356,6 @@ def test_a_folder_that_holds_something_else_is_refused(tokenizer_dir, tmp_path):
                 path.unlink()
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("form", "pause"),
     [
@@ -396,7 +394,6 @@ def test_another_call_does_not_take_what_records_left_behind(tokenizer_dir, tmp_
     assert (report.documents.read, report.resumed_documents) == (200, 0)
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("form", ["table", pytest.param("dataset", marks=campaign_only)])
 def test_of_two_processes_one_works_and_the_other_returns_its_report(form, tokenizer_dir, tmp_path):
     first = at_work(start(form, tokenizer_dir, tmp_path / "out", code=RUN, pause="documents"))

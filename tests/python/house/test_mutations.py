@@ -105,11 +105,9 @@ def pack(path: Path, tokenizer: Any, named: str, **options: Any) -> None:
     assert len(said) < 2000, said
 
 
-@pytest.mark.campaign
 def test_a_spoilt_input_gives_rows_or_one_error():
     survive("test_mutations:spoil_input", tries(600, 2500))
 
 
-@pytest.mark.campaign
 def test_a_spoilt_tokenizer_gives_rows_or_one_error():
     survive("test_mutations:spoil_tokenizer", tries(120, 500))

@@ -119,7 +119,6 @@ def test_what_is_lost_is_looked_at_before_anything_is_in_place(write_jsonl, toke
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-@pytest.mark.campaign
 @pytest.mark.parametrize(
     "strategy", ["sequential", *(pytest.param(it, marks=campaign_only) for it in IN_ORDER[1:])]
 )

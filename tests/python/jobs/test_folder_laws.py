@@ -23,7 +23,6 @@ import fastpack
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="links, limits and kills as POSIX has them"),
     pytest.mark.soak,
-    pytest.mark.campaign,
 ]
 
 OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size="40KB"), "strategy": "sequential"}

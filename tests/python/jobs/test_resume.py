@@ -40,7 +40,6 @@ def unfinished(long_corpus, tokenizer_dir, tmp_path):
     return tmp_path / "out"
 
 
-@pytest.mark.campaign
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(long_corpus, tokenizer_dir, undisturbed, tmp_path):
     chance = random.Random(20)
     began = time.monotonic()

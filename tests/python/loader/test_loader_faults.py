@@ -24,6 +24,7 @@ import pytest
 from campaign import tries
 from conftest import sentence
 from nested import flat, place
+from pace import paced
 from pyarrow import flight
 
 import fastpack
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets"), pytest.mark.campaign]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
 OPTIONS: dict[str, Any] = {
     "max_length": 64,
@@ -601,7 +602,7 @@ def test_who_says_the_secret_slowly_is_sent_away(
     said: bytes, guarded: StreamServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "_PATIENCE", 1.0)
-    with dialled(guarded) as stranger:
+    with dialled(guarded) as stranger, paced() as machine:
         stranger.sendall(said)
         since = time.monotonic()
         with contextlib.suppress(OSError):
@@ -609,7 +610,8 @@ def test_who_says_the_secret_slowly_is_sent_away(
                 stranger.sendall(b"a")
             while stranger.recv(1 << 16):
                 pass
-        assert time.monotonic() - since < 10
+        took = time.monotonic() - since
+    assert took < 10 * machine.slowness
     until = time.monotonic() + 10
     while (
         any(thread.name == "fastpack-rank" for thread in threading.enumerate()) and time.monotonic() < until
@@ -667,10 +669,12 @@ def test_what_speaks_no_flight_is_an_error_of_ours(
 
         thread = threading.Thread(target=serve)
         thread.start()
-        since = time.monotonic()
-        with pytest.raises(fastpack.ConnectionLostError, match="no stream is served at") as caught:
-            next(fastpack.connect(f"unix:{folder}/s"))
-        assert time.monotonic() - since < 5
+        with paced() as machine:
+            since = time.monotonic()
+            with pytest.raises(fastpack.ConnectionLostError, match="no stream is served at") as caught:
+                next(fastpack.connect(f"unix:{folder}/s"))
+            took = time.monotonic() - since
+        assert took < 5 * machine.slowness
         assert f"unix:{folder}/s" in str(caught.value)
         assert len(str(caught.value)) < 500
         is_over.set()
@@ -908,10 +912,12 @@ def test_a_process_ends_quickly_and_quietly_whatever_it_leaves_open(
 ) -> None:
     with StreamServer(given | {"epochs": None}, f"unix:{folder}/s") as server:
         process = client(server.address, then)
-        since = time.monotonic()
-        assert process.communicate(timeout=60) == ("", "")
-        assert process.returncode == 0
-        assert time.monotonic() - since < 5
+        with paced() as machine:
+            since = time.monotonic()
+            assert process.communicate(timeout=60) == ("", "")
+            assert process.returncode == 0
+            took = time.monotonic() - since
+        assert took < 5 * machine.slowness
 
 
 @pytest.mark.alone
@@ -926,10 +932,12 @@ def test_ctrl_c_is_heard_within_half_a_second_where_no_table_comes(
         process = client(f"unix:{folder}/s", HEARD)
         server.send_signal(signal.SIGSTOP)
         time.sleep(0.5)
-        since = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == ("interrupted\n", "")
-        assert time.monotonic() - since < 0.5
+        with paced() as machine:
+            since = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=60) == ("interrupted\n", "")
+            took = time.monotonic() - since
+        assert took < 0.5 * machine.slowness
         server.kill()
 
 
@@ -968,10 +976,12 @@ def test_a_server_ends_within_half_a_second_of_ctrl_c_and_leaves_nothing(
         process = client(f"unix:{folder}/s", "time.sleep(1000)")
         if is_stopped:
             process.send_signal(signal.SIGSTOP)
-        since = time.monotonic()
-        server.send_signal(signal.SIGINT)
-        assert server.communicate(timeout=60) == ("", "")
-        assert time.monotonic() - since < 0.5
+        with paced() as machine:
+            since = time.monotonic()
+            server.send_signal(signal.SIGINT)
+            assert server.communicate(timeout=60) == ("", "")
+            took = time.monotonic() - since
+        assert took < 0.5 * machine.slowness
         assert server.returncode == 0
         assert list(folder.iterdir()) == []
         process.kill()

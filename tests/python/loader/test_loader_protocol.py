@@ -16,8 +16,6 @@ from fastpack.streaming.serving.protocol import START, Client, Place, Server
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-pytestmark = pytest.mark.campaign
-
 ROWS: Final = 12
 """The rows of the simulated stream: row `n + r` is that of rank `r` behind the first `n` rows."""
 

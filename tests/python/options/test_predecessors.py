@@ -80,7 +80,6 @@ def starts(documents: list[list[int]]) -> set[int]:
     return {0, *itertools.accumulate(map(len, documents))}
 
 
-@pytest.mark.campaign
 def test_the_alpaca_recipe_is_one_call(tmp_path, tokenizer_dir, tokenizer):
     """An array of rows is packed end to end into rows of 1024, a thousand documents apart for validation.
 

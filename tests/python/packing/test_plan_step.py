@@ -75,7 +75,6 @@ def test_each_sequence_is_trained_once_under_the_budget_by_ranks_that_are_alike(
     assert (again.members.tolist(), again.offsets.tolist()) == (plan.members.tolist(), plan.offsets.tolist())
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(tries(2, 60)))
 def test_as_many_as_a_hundred_thousand_sequences_keep_the_same_laws(seed):
     rng = np.random.default_rng(seed)

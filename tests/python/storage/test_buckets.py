@@ -291,7 +291,6 @@ def test_an_upload_that_fails_halfway_leaves_no_object(tokenizer_dir, store, cli
     assert not client.list_multipart_uploads(Bucket=bucket).get("Uploads")
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(tries(8, 40)))
 def test_faults_on_the_way_give_the_same_bytes_or_one_error(
     seed, tree, tokenizer_dir, store, client, bucket, work, tmp_path

@@ -18,7 +18,6 @@ from processes import OPTIONS, start
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them"),
-    pytest.mark.campaign,
 ]
 
 RANK = {"rank": 0, "world_size": 1}

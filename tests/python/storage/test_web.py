@@ -57,7 +57,6 @@ def test_several_urls_give_the_rows_of_their_files(texts, tokenizer_dir):
     assert listed == braces == rows(texts, tokenizer_dir)
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(tries(8, 60)))
 def test_faults_give_the_same_rows(seed, texts, tokenizer_dir):
     chances = random.Random(seed)

@@ -219,7 +219,6 @@ print(rows > 0, "own `filter`" in refused[0])
 
 
 @campaign_only  # it is refused after ten seconds
-@pytest.mark.campaign
 def test_a_thread_that_a_filter_waits_for_is_refused_too(corpus, tokenizer_dir, python):
     code = """
 import fastpack, sys, threading

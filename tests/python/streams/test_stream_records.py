@@ -161,7 +161,6 @@ def test_every_epoch_has_every_record_once(source: str, loaded: fastpack.Tokeniz
     assert stream.report.documents.read == stream.report.documents.kept == 2 * COUNT
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(4, 40))
 @given(
     plan=st.lists(st.tuples(st.sampled_from(WORLDS), st.integers(1, 40)), min_size=2, max_size=4),

@@ -82,7 +82,6 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_state_after_every_table_resumes(
     options: dict[str, Any], mixed_files: list[str], loaded: fastpack.Tokenizer

@@ -46,7 +46,6 @@ def rows(tables: list[Any]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return [(tuple(row["input_ids"]), tuple(row["labels"])) for row in found]
 
 
-@pytest.mark.campaign
 @settings(
     max_examples=tries(12, 400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -118,7 +118,6 @@ def conversations(draw: st.DrawFn, family: Family) -> Messages:
 
 
 @given(data=st.data())
-@pytest.mark.campaign
 @settings(max_examples=tries(70, 200), suppress_health_check=list(HealthCheck))
 def test_no_label_stands_outside_of_a_turn_and_its_end(
     data: st.DataObject, with_markers: MakeTokenizer

@@ -182,7 +182,6 @@ def most_rendered() -> Iterator[None]:
     assert SEEN["identical"] > SEEN["refused"], SEEN
 
 
-@pytest.mark.campaign
 @pytest.mark.usefixtures("most_rendered")
 @settings(max_examples=tries(400, 1500), deadline=None, suppress_health_check=list(HealthCheck))
 @given(EXPRESSIONS, SHAPES, VALUES, VALUES, VALUES)
@@ -286,7 +285,6 @@ BLOCKS = st.deferred(
 )
 
 
-@pytest.mark.campaign
 @pytest.mark.usefixtures("most_rendered")
 @settings(max_examples=tries(80, 300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(BLOCKS, st.sampled_from([None, 0, "X"]), st.sampled_from([None, "Y"]))

@@ -51,7 +51,6 @@ def conversation(megabytes):
     }
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize(
     "body", [*BODIES][:3] + [pytest.param(it, marks=campaign_only) for it in [*BODIES][3:]]
 )

@@ -225,14 +225,12 @@ def test_templates_of_other_shapes_are_compiled(source: str) -> None:
     assert compare(source, records * 2) == 4 * len(records) > 8
 
 
-@pytest.mark.campaign
 def test_every_template_of_trl_replays_what_it_renders() -> None:
     records = list(CONVERSATIONS.values())
     for source in trl_templates().values():
         compare(source, [*records, *records[::-1]][: tries(len(records), 2 * len(records))])
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(50, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(sorted(trl_templates().values())),
@@ -278,7 +276,6 @@ def test_questions_about_texts_are_asked_again() -> None:
     assert compare(source, records) >= len(texts)
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(40, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(sorted(trl_templates().values())),

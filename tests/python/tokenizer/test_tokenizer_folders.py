@@ -76,7 +76,6 @@ def compare(folder: Path, documents: list[str]) -> bool:
     return True
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("trained", SENTENCE_PIECE)
 def test_folders_with_a_sentencepiece_file_equal_transformers(trained: str, tmp_path: Path) -> None:
     options = {"vocab_size": 520, **SENTENCE_PIECE[trained]}

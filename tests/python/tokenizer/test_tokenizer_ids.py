@@ -401,7 +401,6 @@ def assert_equal(folder: Path, documents: list[str]) -> None:
         assert tokenizer.chat_templates == templates, folder.name
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("model", MODELS)
 def test_ids_of_every_class_equal_transformers(model: str, tmp_path: Path) -> None:
     documents = texts(tries(30, 60))
@@ -426,7 +425,6 @@ def test_ids_of_every_class_equal_transformers(model: str, tmp_path: Path) -> No
     assert compared >= tries(8, 20)
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("model", MODELS)
 def test_characters_of_every_class_equal_transformers(model: str, tmp_path: Path) -> None:
     documents = [
@@ -633,7 +631,6 @@ PAIR_CALLS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("model", MODELS)
 def test_a_call_with_pairs_gives_what_the_call_of_transformers_gives(model: str, tmp_path: Path) -> None:
     train, classes = MODELS[model]
@@ -758,7 +755,6 @@ def test_unknown_classes_are_refused_by_name(name: str, tmp_path: Path) -> None:
         fastpack.Tokenizer(tmp_path / "model")
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["llama3", "qwen", "gpt2", "o200k", "mistral-v1", "bert"])
 def test_ids_of_real_tokenizers_equal_transformers(name: str) -> None:
     folder = DATA / "tokenizers" / name

@@ -55,7 +55,6 @@ def made(path: Path, tokenizer: fastpack.Tokenizer, turns: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", SOME)
-@pytest.mark.campaign
 @MOST
 @given(records=RECORDS, eos=st.booleans())
 def test_a_scan_counts_what_each_choice_of_turns_packs(
@@ -96,7 +95,6 @@ def rewritten(record: Record, rule: Rule) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", SOME)
-@pytest.mark.campaign
 @MOST
 @given(records=RECORDS, turns=st.sampled_from(["auto", "each"]))
 def test_a_report_tells_what_splitting_costs(
@@ -141,7 +139,6 @@ def numbers(record: Record, rule: Rule, turns: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SOME)
-@pytest.mark.campaign
 @MOST
 @given(records=RECORDS, turns=st.sampled_from(["auto", "each", "last"]))
 def test_rows_tell_of_which_turn_a_document_is(

@@ -89,7 +89,6 @@ PLAIN = st.lists(conversations(), min_size=4, max_size=4)
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.campaign
 @MOST
 @given(records=SOME)
 def test_turns_are_trained_as_defined(
@@ -98,7 +97,6 @@ def test_turns_are_trained_as_defined(
     compare(records, load(KINDS[name]))
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(8, 1000), suppress_health_check=list(HealthCheck))
 @given(kind=st.sampled_from(list(published().values())), records=PLAIN)
 def test_turns_of_published_templates_are_trained_as_defined(
@@ -107,7 +105,6 @@ def test_turns_of_published_templates_are_trained_as_defined(
     compare(records, load(kind))
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(4, 600), suppress_health_check=list(HealthCheck))
 @given(kind=kinds(), records=SOME)
 def test_turns_of_random_templates_are_trained_as_defined(

@@ -174,14 +174,12 @@ MOST = settings(max_examples=tries(1, 40), suppress_health_check=list(HealthChec
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.campaign
 @MOST
 @given(records=SOME)
 def test_turns_are_noted_as_defined(name: str, records: list[Record], load: Callable[[Kind], Loaded]) -> None:
     compare(records, load(KINDS[name]))
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(3, 600), suppress_health_check=list(HealthCheck), deadline=None)
 @given(kind=st.sampled_from(list(published().values())), records=SOME)
 def test_turns_of_published_templates_are_noted_as_defined(
@@ -190,7 +188,6 @@ def test_turns_of_published_templates_are_noted_as_defined(
     compare(records, load(kind))
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(3, 400), suppress_health_check=list(HealthCheck), deadline=None)
 @given(kind=kinds(), records=SOME)
 def test_turns_of_random_templates_are_noted_as_defined(

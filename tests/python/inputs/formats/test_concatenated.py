@@ -52,7 +52,6 @@ def test_a_stream_of_other_columns_behind_a_stream_is_damage(tmp_path, tokenizer
     assert report(path, tokenizer_dir, on_bad_record="skip", max_lost="100%").documents == (31, 30, 1)
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize(
     "name", ["arrow", "polars.arrow", "feather", "parquet", "zstd.parquet", "polars.parquet"]
 )

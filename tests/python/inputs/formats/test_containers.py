@@ -112,7 +112,6 @@ anything = st.one_of(
 
 
 @given(records=anything)
-@pytest.mark.campaign
 @settings(max_examples=tries(12, 40), deadline=None)
 def test_any_records_give_the_same_rows_by_every_road(records, tokenizer_dir):
     expected = rows_by("jsonl", records, tokenizer_dir)

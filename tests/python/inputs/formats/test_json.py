@@ -92,7 +92,6 @@ def read(tokenizer_dir, tmp_path_factory):
     return read
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(40, 200))
 @given(st.lists(lines(), min_size=1, max_size=20))
 @example(

@@ -268,7 +268,6 @@ def spoken_record(slots: set[str], turns: int) -> tuple[Record, list[tuple[str, 
     return record, values
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("name", [*trl_templates(), "changed"])
 @settings(
     max_examples=tries(4, 40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -60,7 +60,6 @@ def packed(path: Path, folder: Path, **options: Any) -> list[list[int]]:
     return table["input_ids"].to_pylist()
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("corpus", TEXTS)
 @pytest.mark.timeout(600)
 def test_texts_have_the_ids_of_transformers(
@@ -105,7 +104,6 @@ SEEN = {
 }
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("corpus", SEEN)
 @pytest.mark.parametrize("name", ["llama3", pytest.param("qwen", marks=campaign_only)])
 @pytest.mark.timeout(600)

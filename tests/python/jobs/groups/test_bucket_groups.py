@@ -88,7 +88,6 @@ def test_ranks_that_share_a_disk_write_the_same_files(
     assert not left(work)
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("validation", [pytest.param(None, marks=campaign_only), 25])
 def test_a_killed_process_that_runs_again_takes_its_group_at_once(
     validation, inputs, tokenizer_dir, alone, given, client, bucket, work
@@ -146,7 +145,6 @@ def test_an_object_is_used_by_its_bytes_alone(
     assert is_the_same(packed_files(client, bucket), plain)
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(tries(3, 30)))
 def test_faults_on_the_way_cost_no_byte_of_a_group(
     seed, inputs, tokenizer_dir, alone, given, store, client, bucket

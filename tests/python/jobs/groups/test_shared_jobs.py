@@ -106,7 +106,6 @@ def status(place):
     return flat.status(place.out, storage_options=place.storage)
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("count", "validation"),
     [
@@ -133,7 +132,6 @@ def test_any_number_of_processes_write_the_same_files(
     assert not place.left()
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize("validation", [None, pytest.param(25, marks=campaign_only)])
 def test_what_two_killed_processes_leave_another_takes_over(
     validation, inputs, tokenizer_dir, alone, place, given
@@ -157,7 +155,6 @@ def test_what_two_killed_processes_leave_another_takes_over(
     assert status(place).state == "finished"
 
 
-@pytest.mark.campaign
 def test_killed_at_any_moment_a_job_goes_on_to_the_same_files(inputs, tokenizer_dir, alone, place, given):
     """Also while the output is put together: the kills are spread over the time of a whole run."""
     chance, seconds = random.Random(11), 1.5

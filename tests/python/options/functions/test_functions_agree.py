@@ -231,7 +231,6 @@ CONTROL = {"messages": [{"role": "user", "content": "a<|end|>"}, {"role": "assis
 PLAIN: Options = {"max_length": 64, "strategy": "sequential", "tokenizer": "tokenizer"}
 
 
-@pytest.mark.campaign
 @settings(max_examples=tries(80, 300), suppress_health_check=list(HealthCheck))
 @given(jobs())
 @example(([LONG, WEIGHTED, *[LONG] * 1100, BAD], PLAIN))
