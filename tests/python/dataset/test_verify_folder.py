@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from sealing import seal_again
 
 import fastpack
+from fastpack.dataset import verification
 
 WEIGHTED = ["input_ids", "labels", "position_ids", "seq_lengths", "document_ids", "loss_weights"]
 
@@ -426,3 +428,26 @@ def test_a_verification_with_problems_is_false_and_raises_the_first(pack):
         with pytest.raises(fastpack.FastpackError) as refused:
             wrong.raise_for_problems()
         assert str(refused.value) == f"{folder}: {wrong.problems[0]}{more}"
+
+
+CHANGE_NO_DOCUMENT = {
+    "where rows go, and how they are stored": {"output", "format", "keep_tokens", "exists", "cache_dir"},
+    "which documents are packed, and which are set aside": {
+        "validation",
+        "weights",
+        "max_lost",
+        "on_bad_record",
+    },
+    "how documents become rows": {"max_length", "order", "seed", "columns"},
+    "how the work is done": {"groups", "memory", "threads", "verify", "progress"},
+    "given to `verify` itself": {"tokenizer", "filter", "map", "storage"},
+}
+"""The options that change no token and no label of a document, or that `verify` takes for itself."""
+
+
+def test_each_option_is_known_to_decide_the_documents_or_not():
+    """An option that is new is compared by `verify`, or is listed above."""
+    compared = {*verification._SAME, *verification._IN_PART, *verification._OF_SOURCES}
+    others = set().union(*CHANGE_NO_DOCUMENT.values())
+    assert not compared & others
+    assert compared | others == inspect.signature(fastpack.pack_dir).parameters.keys()
