@@ -14,6 +14,7 @@ import pytest
 from sealing import seal_again
 
 import fastpack
+import fastpack.hf
 from fastpack.cli import main
 
 PLANTED = """
@@ -75,6 +76,7 @@ def everything_that_reads(folder, to, tokenizer):
         "verify with a tokenizer": lambda: fastpack.verify(folder, tokenizer=tokenizer),
         "inspect": lambda: str(fastpack.inspect(folder)),
         "read": lambda: fastpack.read(folder),
+        "load": lambda: fastpack.hf.load(folder),
         "report": lambda: fastpack.Report.of(folder).to_html(html, packed=folder),
         "status": lambda: fastpack.status(folder),
         "repack": lambda: fastpack.repack(folder, to / "repacked", max_length=128, progress=False),

@@ -26,6 +26,7 @@ from nested import flat
 from web_server import serving
 
 import fastpack
+import fastpack.hf
 from fastpack._fastpack import one_line, without_secrets
 from fastpack.cli import main
 from fastpack.cli.parser import parser
@@ -234,6 +235,7 @@ OTHERS = {
     ),
     "read": lambda url: fastpack.read(url, storage=QUICK),
     "read to": lambda url: fastpack.read("s3://bucket/x", cache_dir=url),
+    "load": fastpack.hf.load,
     "verify": lambda url: fastpack.verify(url, storage=QUICK),
     "status": lambda url: fastpack.status(url, storage=QUICK),
     "export": lambda url: fastpack.export(url, "exported", format="megatron", storage=QUICK),

@@ -7,7 +7,7 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use crate::assemble::NumberedFiles;
 use crate::config::{Classes, Options};
 use crate::pipeline::documents::recognise::FileKinds;
-use crate::pipeline::documents::rendering::missing_markers::cut_markers;
+use crate::pipeline::documents::rendering::control_tokens::missing_markers::cut_markers;
 use crate::pipeline::documents::rendering::prompt_names::CHAT_TEMPLATE;
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastpack_template::json::Map;
 
 use crate::config::inputs::fields;
-use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, SpecialInText, Turns};
+use crate::config::{Classes, DocumentKind, Eos, Reading, SpecialInText, Turns};
 use crate::document::bos_and_eos::TextKind;
 use crate::document::ids::TrainedIds;
 use crate::document::{Several, Whole, class_names};
@@ -16,10 +16,13 @@ use crate::pipeline::documents::rendering::answers::render_answers;
 use crate::pipeline::documents::rendering::arguments::{
     decode_answers, decode_arguments, has_calls,
 };
+use crate::pipeline::documents::rendering::control_tokens::markers_in_texts::MarkersInTexts;
+use crate::pipeline::documents::rendering::control_tokens::special_in_text::{
+    pair_with_ordinary, with_ordinary,
+};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
-use crate::pipeline::documents::rendering::markers_in_texts::MarkersInTexts;
 use crate::pipeline::documents::rendering::pictures::PictureTexts;
-use crate::pipeline::documents::rendering::special_in_text::{pair_with_ordinary, with_ordinary};
+use crate::pipeline::documents::rendering::prompt_without_template::PromptWithoutTemplate;
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
@@ -28,7 +31,7 @@ use crate::record::{
 };
 use crate::report::ledger::{Note, NoteSet, Reason};
 use crate::source::Raw;
-use crate::template::{CALLS, ChatTemplate, NoteOptions, Prompts, REASONING, Rendered, Replayed};
+use crate::template::{CALLS, ChatTemplate, NoteOptions, REASONING, Rendered, Replayed};
 
 /// The result of a record.
 pub(crate) enum RenderedRecord {
@@ -63,12 +66,8 @@ pub(crate) struct Renderer<'a> {
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
     /// The forms of messages that the chat template takes.
     takes: MessageForms,
-    /// The prompt format that the caller chose, if any.
-    named: Option<Prompts>,
-    /// The Alpaca prompt, for requests without a chat template.
-    alpaca: Prompts,
-    /// The plain prompt, for a prompt and its completion.
-    joined: Prompts,
+    /// The prompt formats of requests that the chat template does not render.
+    prompts: PromptWithoutTemplate,
     /// The examples before each request.
     examples: Vec<(String, String)>,
     /// The end-of-text token, if the chat template writes it after an answer.
@@ -112,16 +111,11 @@ impl<'a> Renderer<'a> {
                     .is_some_and(|it| it.mask_tool_calls),
                 pictures: job.options.tokens.images.is_some(),
             },
-            named: match &reading.prompt {
-                Some(prompt) => Some(Prompts::new(prompt, &reading.examples)?),
-                None => None,
-            },
-            joined: Prompts::joined(&reading.examples)?,
+            prompts: PromptWithoutTemplate::new(reading)?,
             examples: reading.examples.clone(),
             end: written_end(job),
             markers: MarkersInTexts::of(job),
             pictures: PictureTexts::of(job),
-            alpaca: Prompts::new(&Prompt::Alpaca, &reading.examples)?,
         })
     }
 
@@ -148,7 +142,7 @@ impl<'a> Renderer<'a> {
                 conversation
             }
             Record::Pair(mut pair)
-                if self.named.is_none() && !pair.plain && self.template.is_ok() =>
+                if !self.prompts.is_chosen() && !pair.plain && self.template.is_ok() =>
             {
                 if let Some(end) = &self.end {
                     strip_end(&mut pair.answer, end)?;
@@ -224,7 +218,7 @@ impl<'a> Renderer<'a> {
                 let (text, joined) = prompt_of(&conversation)?;
                 ((text, TextKind::Conversation), joined)
             }
-            Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
+            Record::Pair(pair) if !self.prompts.is_chosen() && self.template.is_ok() => {
                 let mut request = pair_as_messages(&pair, &self.examples, true)?;
                 request.messages.pop();
                 notes = self.controls_in(&request.messages);
@@ -232,8 +226,7 @@ impl<'a> Renderer<'a> {
                 ((text, TextKind::Conversation), joined)
             }
             Record::Pair(pair) => {
-                let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
-                let (mut text, answer) = prompts.render(&pair)?;
+                let (mut text, answer) = self.prompts.of(&pair).render(&pair)?;
                 unread = unplaced(&pair);
                 notes = self.controls_in_request(&pair);
                 text.truncate(answer.start);
@@ -414,13 +407,8 @@ impl<'a> Renderer<'a> {
         if pair.pictures.as_ref().is_some_and(|pictures| !pictures.is_empty()) {
             return Err(Fault::new(Reason::Picture, BESIDE_TEXTS).into());
         }
-        let prompts = match (&self.named, pair.plain) {
-            (Some(named), _) => named,
-            (None, true) => &self.joined,
-            (None, false) => &self.alpaca,
-        };
-        let wraps = self.named.is_some() || !pair.plain;
-        let notes = if wraps { self.controls_in_request(pair) } else { NoteSet::default() };
+        let (prompts, adds_words) = (self.prompts.of(pair), self.prompts.adds_words(pair));
+        let notes = if adds_words { self.controls_in_request(pair) } else { NoteSet::default() };
         self.special.check(notes)?;
         let (text, answer, ordinary) =
             if self.special == SpecialInText::Split && notes.has(Note::ControlTokens) {
@@ -430,8 +418,7 @@ impl<'a> Renderer<'a> {
                 (text, answer, Vec::new())
             };
         let trained = self.trained_part.of_pair(answer)?;
-        // A plain prompt and its completion are joined as they are.
-        let is_formatted = wraps && self.markers.is_formatted(&pair.request);
+        let is_formatted = adds_words && self.markers.is_formatted(&pair.request);
         let rendered = Rendered {
             text,
             ordinary,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fastpack_template::json::Map;
 
 use crate::config::SpecialInText;
-use crate::pipeline::documents::rendering::find_control_tokens::ControlMarks;
-use crate::pipeline::documents::rendering::markers_in_texts::MarkersInTexts;
+use crate::pipeline::documents::rendering::control_tokens::find_control_tokens::ControlMarks;
+use crate::pipeline::documents::rendering::control_tokens::markers_in_texts::MarkersInTexts;
 use crate::record::{Conversation, Fault, Pair};
 use crate::report::ledger::{Note, NoteSet, Reason};
 use crate::template::Rendered;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
-use crate::pipeline::documents::rendering::find_control_tokens::{ControlMarks, ControlTokens};
+use crate::pipeline::documents::rendering::control_tokens::find_control_tokens::{
+    ControlMarks, ControlTokens,
+};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{ReplayReader, is_assistant, texts_in};
 use crate::report::ledger::{Note, NoteSet};
