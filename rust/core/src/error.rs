@@ -54,6 +54,13 @@ pub(crate) fn add_places<T: Ord>(places: &mut Vec<T>, others: Vec<T>, most: usiz
     }
 }
 
+/// Adds a place to others, of which the first `most` stay. A stream meets the records of a block in any order.
+pub(crate) fn add_place<T: Ord>(places: &mut Vec<T>, place: T, most: usize) {
+    if places.len() < most || places.last().is_some_and(|last| place < *last) {
+        add_places(places, vec![place], most);
+    }
+}
+
 /// The reason that a run failed: a variant for each thing that a caller can act on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

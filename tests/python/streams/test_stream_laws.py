@@ -222,6 +222,11 @@ def test_a_stream_that_was_stopped_has_the_rows_and_counts_of_one_that_was_not(
     options = ALWAYS | packing | reading | (mix or {}) | {"cache_dir": str(folder / "counts")}
     whole = Ranks(1, files, options, None)
     try:
+        if "max_steps" in options:
+            # Several ranks count all rows first, also those that follow the last step.
+            Ranks(1, files, {name: it for name, it in options.items() if name != "max_steps"}, None).steps(
+                None
+            )
         expected = whole.steps(None)
     except fastpack.OptionError as refused:
         # A lane without a document of a source cannot keep to the weights.
@@ -279,7 +284,8 @@ def test_the_shares_of_a_mix_are_those_of_its_weights_whatever_is_dropped(
         "weights": weights,
     }
     with flat.stream(files, batch_size=8, **options) as stream:
-        rows = [row for _ in range(50) for row in next(stream)["input_ids"].to_pylist()]
+        # Best fit keeps many open rows in each lane: at first those of short documents wait, and long ones are told too often.
+        rows = [row for _ in range(400) for row in next(stream)["input_ids"].to_pylist()]
         assert stream.stats().shares == pytest.approx(shares_of(rows))
     wanted = {name: weight / sum(weights.values()) for name, weight in weights.items()}
     assert shares_of(rows) == pytest.approx(wanted, abs=0.03)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MaxLost, PictureSizes};
-use crate::error::{Error, Origin, Result, add_places};
+use crate::error::{Error, Origin, Result, add_place, add_places};
 use crate::util::message::counted;
 use crate::util::wording::{message, set};
 
@@ -102,10 +102,8 @@ impl Ledger {
     pub fn bad_record(&mut self, place: DroppedRecord) {
         self.read.add(0);
         self.dropped.entry(place.reason).or_default().add(0);
-        self.firsts.entry(place.reason).or_insert_with(|| place.origin.clone());
-        if self.places.len() < PLACES {
-            self.places.push(place);
-        }
+        self.note_first(place.reason, place.origin.clone());
+        add_place(&mut self.places, place, PLACES);
     }
 
     /// Counts records that the caller left out before they were read.
@@ -124,19 +122,27 @@ impl Ledger {
     /// Counts a document that was read and is in no row.
     pub fn drop_document(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.dropped.entry(reason).or_default().add(tokens);
-        self.firsts.entry(reason).or_insert_with(origin);
+        self.note_first(reason, origin());
     }
 
     /// Counts the tokens of a part that is in no row. Its document is counted separately.
     pub fn drop_part(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.dropped.entry(reason).or_default().tokens += tokens;
-        self.firsts.entry(reason).or_insert_with(origin);
+        self.note_first(reason, origin());
     }
 
     /// Counts the tokens that were cut off a document.
     pub fn truncate(&mut self, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.truncated.add(tokens);
-        self.firsts.entry(Reason::Truncated).or_insert_with(origin);
+        self.note_first(Reason::Truncated, origin());
+    }
+
+    /// Keeps the first place of a reason.
+    fn note_first(&mut self, reason: Reason, origin: Origin) {
+        let first = self.firsts.entry(reason).or_insert_with(|| origin.clone());
+        if origin < *first {
+            *first = origin;
+        }
     }
 
     /// Adds the ledger of another part of the input. Of places, the first by file and line stay.
@@ -152,10 +158,7 @@ impl Ledger {
             self.dropped.entry(reason).or_default().merge(count);
         }
         for (reason, origin) in later.firsts {
-            let first = self.firsts.entry(reason).or_insert_with(|| origin.clone());
-            if origin < *first {
-                *first = origin;
-            }
+            self.note_first(reason, origin);
         }
         add_places(&mut self.places, later.places, PLACES);
     }

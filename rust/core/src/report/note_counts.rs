@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Origin, add_places};
+use crate::error::{Origin, add_place, add_places};
 use crate::report::note_kinds::{Note, NoteSet};
 use crate::util::message::counted;
 
@@ -190,9 +190,7 @@ pub struct RecordNotes<'s> {
 impl Noted {
     fn add(&mut self, message: Option<usize>, origin: impl FnOnce() -> Origin) {
         self.records += 1;
-        if self.places.len() < PLACES {
-            self.places.push(NotedPlace { origin: origin(), message });
-        }
+        add_place(&mut self.places, NotedPlace { origin: origin(), message }, PLACES);
     }
 
     fn merge(&mut self, later: Self) {

@@ -10,7 +10,8 @@ use crate::source::FoundFiles;
 use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
 
-/// The files of a run by their numbers, which stand in place of their paths. Their text is in the order of the files.
+/// The files of a run by their numbers, which stand in place of their paths. Their text is in the order of the paths, so that the first
+/// places are the same before and after.
 pub(crate) struct FileNumbers<'a> {
     found: &'a FoundFiles,
     /// The numbers of the files, sorted by path.
@@ -42,7 +43,8 @@ impl<'a> FileNumbers<'a> {
     ) -> Result<()> {
         let mut done = Ok(());
         ledger.origins_mut(|origin| {
-            let number = origin.path.to_str().and_then(|text| text.parse::<usize>().ok());
+            let (_, number) = origin.path.to_str().and_then(|text| text.split_once('.')).unzip();
+            let number = number.and_then(|number| number.parse::<usize>().ok());
             let Some(file) = number.and_then(|number| self.found.files.get(number)) else {
                 return false;
             };
@@ -71,7 +73,7 @@ impl<'a> FileNumbers<'a> {
         });
         let at = sorted.partition_point(|&file| files[file].path < *path);
         let number = sorted.get(at).copied().filter(|&file| files[file].path == *path);
-        let text = number.map_or_else(|| "-".to_owned(), |number| format!("{number:010}"));
+        let text = number.map_or_else(|| "-".to_owned(), |number| format!("{at:010}.{number}"));
         let number: Arc<Path> = Arc::from(Path::new(&text));
         *last = Some((Arc::clone(path), Arc::clone(&number)));
         number
