@@ -79,7 +79,7 @@ impl Shape {
 
     /// Learns from the first record the form of the prompts, and the unread fields with long texts.
     fn learn_from(&mut self, record: &Map) {
-        if let Some(part) = self.entry().either {
+        if let Some(part) = self.entry().text_or_messages {
             self.messages = is_list(record, self.field(part));
         }
         if self.messages == Some(false) {
@@ -100,7 +100,7 @@ impl Shape {
         self.unread.extend(long);
     }
 
-    /// True if pictures and long texts beside what is read may belong to it.
+    /// True for conversations, requests with answers, and pairs of answers.
     pub(crate) fn is_dialogue(&self) -> bool {
         self.entry().others == OtherFields::MayBelong
     }
@@ -301,7 +301,7 @@ impl Shape {
                 return Some(self.other(&other));
             }
         }
-        let (messages, part) = (self.messages?, self.entry().either?);
+        let (messages, part) = (self.messages?, self.entry().text_or_messages?);
         let is_other = is_list(record, self.field(part))? != messages;
         is_other.then(|| {
             let [this, before] =

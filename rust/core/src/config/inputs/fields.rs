@@ -1,5 +1,7 @@
 //! The usual field names of the parts of records (the first one in a record is read), and names of roles.
 
+use crate::config::RowColumn;
+
 /// A list of messages.
 pub(crate) const MESSAGES: [&str; 3] = ["messages", "conversation", "conversations"];
 /// A prompt.
@@ -32,11 +34,11 @@ pub(crate) const SENTENCE1: [&str; 3] = ["sentence1", "premise", "question1"];
 pub(crate) const SENTENCE2: [&str; 3] = ["sentence2", "hypothesis", "question2"];
 
 /// Ids.
-pub(crate) const INPUT_IDS: [&str; 1] = ["input_ids"];
+pub(crate) const INPUT_IDS: [&str; 1] = [RowColumn::InputIds.name()];
 /// Ids where trained, -100 elsewhere.
-pub(crate) const TOKEN_LABELS: [&str; 1] = ["labels"];
+pub(crate) const TOKEN_LABELS: [&str; 1] = [RowColumn::Labels.name()];
 /// The factor of each id's loss.
-pub(crate) const LOSS_WEIGHTS: [&str; 1] = ["loss_weights"];
+pub(crate) const LOSS_WEIGHTS: [&str; 1] = [RowColumn::LossWeights.name()];
 /// The attention mask, with zeros for padding.
 pub(crate) const ATTENTION_MASK: [&str; 1] = ["attention_mask"];
 /// The tools.

@@ -32,7 +32,7 @@ option_words! {
 }
 
 impl ShapeName {
-    /// All shapes.
+    /// All shapes, in the order in which one is looked for where fields of any are named.
     pub const ALL: [Self; 11] = [
         Self::Tokens,
         Self::Conversations,

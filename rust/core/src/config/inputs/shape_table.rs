@@ -12,12 +12,18 @@ pub struct PartFields {
     /// The usual fields. The first one in a record is read.
     pub fields: &'static [&'static str],
     /// Another part by whose name a caller may give the field.
-    pub(super) alias: Option<Part>,
+    alias: Option<Part>,
+    /// True if records of other shapes may have the part too, so that no shape follows from its name.
+    is_general: bool,
 }
 
 impl PartFields {
     const fn of(part: Part, fields: &'static [&'static str]) -> Self {
-        Self { part, fields, alias: None }
+        Self { part, fields, alias: None, is_general: false }
+    }
+
+    const fn general(part: Part, fields: &'static [&'static str]) -> Self {
+        Self { part, fields, alias: None, is_general: true }
     }
 
     /// The names by which a caller may give the field, in the order in which they are looked for.
@@ -65,7 +71,7 @@ pub struct ShapeEntry {
     pub optional: &'static [PartFields],
     /// The part that is a text or a list of messages in the first record, and all others are then too; `None` if the name of the
     /// shape decides.
-    pub either: Option<Part>,
+    pub text_or_messages: Option<Part>,
     /// The form of its content.
     pub form: ContentForm,
     /// The meaning of fields that it does not read.
@@ -74,29 +80,26 @@ pub struct ShapeEntry {
     pub has_masks: bool,
 }
 
-/// Parts that several shapes have, and that name none.
-const GENERAL: [Part; 5] = [Part::Tools, Part::System, Part::History, Part::LossMask, Part::Images];
-
-const TOOLS: PartFields = PartFields::of(Part::Tools, &fields::TOOLS);
-const SYSTEM: PartFields = PartFields::of(Part::System, &fields::SYSTEMS);
-const HISTORY: PartFields = PartFields::of(Part::History, &fields::HISTORY);
+const TOOLS: PartFields = PartFields::general(Part::Tools, &fields::TOOLS);
+const SYSTEM: PartFields = PartFields::general(Part::System, &fields::SYSTEMS);
+const HISTORY: PartFields = PartFields::general(Part::History, &fields::HISTORY);
 const PROMPT: PartFields = PartFields::of(Part::Prompt, &fields::PROMPT);
 const COMPLETION: PartFields = PartFields::of(Part::Completion, &fields::COMPLETION);
 const TEXT: PartFields = PartFields::of(Part::Text, &fields::TEXT);
 /// The class or the classes of a text.
 const CLASSES: PartFields =
-    PartFields { part: Part::Label, fields: &fields::LABELS, alias: Some(Part::Labels) };
+    PartFields { alias: Some(Part::Labels), ..PartFields::of(Part::Label, &fields::LABELS) };
 
 /// The loss mask. Shapes without masks refuse it.
-pub(crate) const LOSS_MASK: PartFields = PartFields::of(Part::LossMask, &fields::LOSS_MASK);
+pub(crate) const LOSS_MASK: PartFields = PartFields::general(Part::LossMask, &fields::LOSS_MASK);
 
 /// The entry of each shape, in the order of their names.
-static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
+static SHAPES: [ShapeEntry; ShapeName::WORDS.len()] = [
     ShapeEntry {
         name: ShapeName::Conversations,
         required: &[PartFields::of(Part::Messages, &fields::MESSAGES)],
         optional: &[TOOLS, SYSTEM],
-        either: None,
+        text_or_messages: None,
         form: ContentForm::ChatTemplate,
         others: OtherFields::MayBelong,
         has_masks: true,
@@ -105,7 +108,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
         name: ShapeName::PromptCompletion,
         required: &[PROMPT, COMPLETION],
         optional: &[TOOLS, SYSTEM],
-        either: Some(Part::Prompt),
+        text_or_messages: Some(Part::Prompt),
         form: ContentForm::PromptFormat,
         others: OtherFields::MayBelong,
         has_masks: true,
@@ -117,7 +120,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
             PartFields::of(Part::Output, &fields::OUTPUT),
         ],
         optional: &[PartFields::of(Part::Input, &fields::INPUT), SYSTEM, HISTORY],
-        either: None,
+        text_or_messages: None,
         form: ContentForm::PromptFormat,
         others: OtherFields::MayBelong,
         has_masks: false,
@@ -129,7 +132,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
             PartFields::of(Part::Answer, &fields::ANSWER),
         ],
         optional: &[SYSTEM, HISTORY],
-        either: None,
+        text_or_messages: None,
         form: ContentForm::PromptFormat,
         others: OtherFields::MayBelong,
         has_masks: false,
@@ -138,7 +141,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
         name: ShapeName::Text,
         required: &[TEXT],
         optional: &[],
-        either: None,
+        text_or_messages: None,
         form: ContentForm::Texts,
         others: OtherFields::OfCorpus,
         has_masks: false,
@@ -152,7 +155,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
             PartFields::of(Part::AssistantMasks, &fields::MASKS),
             PartFields::of(Part::LossWeights, &fields::LOSS_WEIGHTS),
         ],
-        either: None,
+        text_or_messages: None,
         form: ContentForm::Ids,
         others: OtherFields::TextsOfIds,
         has_masks: true,
@@ -164,7 +167,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
             PartFields::of(Part::Rejected, &fields::REJECTED),
         ],
         optional: &[PROMPT, TOOLS, SYSTEM],
-        either: Some(Part::Chosen),
+        text_or_messages: Some(Part::Chosen),
         form: ContentForm::Prompts,
         others: OtherFields::MayBelong,
         has_masks: false,
@@ -173,7 +176,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
         name: ShapeName::UnpairedPreference,
         required: &[PROMPT, COMPLETION, PartFields::of(Part::Label, &fields::LABEL)],
         optional: &[TOOLS, SYSTEM],
-        either: Some(Part::Prompt),
+        text_or_messages: Some(Part::Prompt),
         form: ContentForm::Prompts,
         others: OtherFields::MayBelong,
         has_masks: false,
@@ -182,7 +185,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
         name: ShapeName::Prompt,
         required: &[PROMPT],
         optional: &[TOOLS, SYSTEM],
-        either: Some(Part::Prompt),
+        text_or_messages: Some(Part::Prompt),
         form: ContentForm::Prompts,
         others: OtherFields::BecomeColumns,
         has_masks: false,
@@ -191,7 +194,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
         name: ShapeName::LabelledText,
         required: &[TEXT, CLASSES],
         optional: &[],
-        either: None,
+        text_or_messages: None,
         form: ContentForm::Texts,
         others: OtherFields::OfCorpus,
         has_masks: false,
@@ -204,7 +207,7 @@ static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
             CLASSES,
         ],
         optional: &[],
-        either: None,
+        text_or_messages: None,
         form: ContentForm::Texts,
         others: OtherFields::OfCorpus,
         has_masks: false,
@@ -236,13 +239,13 @@ impl ShapeEntry {
 impl Part {
     /// True if this part belongs to no shape of its own: records of any may have it.
     pub(super) fn is_general(self) -> bool {
-        GENERAL.contains(&self)
+        SHAPES.iter().all(|shape| !self.is_of(shape.name))
     }
 
     /// True if this part belongs to records of this shape alone.
     pub(super) fn is_of(self, shape: ShapeName) -> bool {
-        let is_named = |it: &PartFields| it.names().any(|name| name == self);
-        !self.is_general() && shape.entry().parts().any(is_named)
+        let tells = |it: &PartFields| !it.is_general && it.names().any(|name| name == self);
+        shape.entry().parts().any(tells)
     }
 
     /// The first of these shapes that has this part; `None` for a part of any shape.

@@ -15,7 +15,7 @@ use fastpack_template::json::{Json, Map};
 pub(crate) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<Record, Fault> {
     let [request, answer] = shape.needed() else { unreachable!("a request and its answer") };
     let (request, answer) = (&*request.1, &*answer.1);
-    let may_be_messages = shape.entry().either.is_some();
+    let may_be_messages = shape.entry().text_or_messages.is_some();
     if may_be_messages {
         if !matches!(record[request], Json::String(_)) {
             return read_messages(record, shape, takes).map(Record::Conversation);

@@ -21,7 +21,7 @@ pub(crate) fn prompt_name(
         return None;
     }
     // Prompts that are texts continue in their completions.
-    let joins = entry.either.is_some();
+    let joins = entry.text_or_messages.is_some();
     Some(match (&reading.prompt, &job.template) {
         (Some(Prompt::Chatml), _) => "chatml",
         (Some(Prompt::Vicuna), _) => "vicuna",
