@@ -61,8 +61,7 @@ pub use folder::discarded_outputs::{
     LockedOutput, discard, is_barred, is_damaged, is_emptied, remove_output,
 };
 pub use folder::output_survey::{
-    FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, replaced_job,
-    tokens_hash,
+    FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, tokens_hash,
 };
 pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
 pub use groups::packed::PackedGroup;

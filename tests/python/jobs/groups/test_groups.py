@@ -399,6 +399,17 @@ def test_a_changed_group_without_a_record_is_packed_again(
     assert shards(out) == shards(alone[None])
 
 
+def test_a_group_whose_folder_is_gone_is_packed_again(pack, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(fastpack.OptionError):
+        pack(out, validation=100_000)
+    whole = sorted(path.name for path in (out / ".fastpack/groups").iterdir())
+    shutil.rmtree(next((out / ".fastpack/groups").glob("*-tokens")))
+    with pytest.raises(fastpack.OptionError):
+        pack(out, validation=100_000)
+    assert sorted(path.name for path in (out / ".fastpack/groups").iterdir()) == whole
+
+
 def test_files_of_others_in_the_work_folder_stay(pack, tmp_path):
     out = tmp_path / "out"
     with pytest.raises(fastpack.OptionError):

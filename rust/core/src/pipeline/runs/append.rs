@@ -31,7 +31,7 @@ use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
     FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_job, finished_output,
-    is_emptied, kept, remove_output, replaced_job,
+    is_emptied, kept, remove_output,
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
@@ -80,7 +80,7 @@ pub fn append_dir(
         return Err(refused(appending, "needs a folder that is not the root of the disk"));
     };
     finished.refuse_foreign_shards()?;
-    remove_replaced(&dir, control)?;
+    remove_replaced(&finished, &dir, control)?;
     let JobInputs::Files(known) = &finished.job().inputs else {
         let reason = "takes a folder that was packed from files, and not from records in memory or kept tokens";
         return Err(refused(appending, reason));
@@ -204,10 +204,9 @@ fn append_folder(dir: &Path, job: &Identity) -> Option<PathBuf> {
 
 /// Removes what is left of outputs that the one in `dir` has replaced: folders beside it, each named after the job in it; emptied ones
 /// if the manifest in `dir` names that job.
-fn remove_replaced(dir: &Path, control: &Control) -> Result<()> {
+fn remove_replaced(finished: &FinishedOutput, dir: &Path, control: &Control) -> Result<()> {
     let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
     let parent = if parent == Path::new("") { Path::new(".") } else { parent };
-    let replaced = replaced_job(dir)?;
     for entry in fs::read_dir(parent).map_err(Error::io(parent))? {
         let entry = entry.map_err(Error::io(parent))?;
         let other = entry.file_name();
@@ -217,9 +216,12 @@ fn remove_replaced(dir: &Path, control: &Control) -> Result<()> {
         let sibling = dir.with_file_name(&other);
         let is_replaced = finished_job(&sibling)
             .is_ok_and(|job| job.is_some_and(|job| job.name().as_bytes().starts_with(hash)));
-        let is_own = || replaced.as_ref().is_some_and(|job| job.as_bytes().starts_with(hash));
+        let is_own = || finished.replaced().is_some_and(|job| job.as_bytes().starts_with(hash));
         if is_replaced || is_own() && is_emptied(&sibling) {
-            remove_output(&sibling, Some(dir), control)?;
+            let removed = remove_output(&sibling, Some(dir), control);
+            // The call that was removing it may have come to its end meanwhile.
+            let is_gone = sibling.symlink_metadata().is_err();
+            removed.or_else(|error| if is_gone { Ok(()) } else { Err(error) })?;
         }
     }
     Ok(())

@@ -65,7 +65,7 @@ pub struct Folder {
     /// The rows of the output to which this job appends.
     pub(super) earlier_rows: u64,
     /// The name of the job whose output, beside this one, this one will replace.
-    pub replaced: Option<String>,
+    pub(crate) replaced: Option<String>,
     pub(super) counts: Option<Value>,
     pub(super) list: FinishedList,
     /// The receiver of finished shards, if they are uploaded.

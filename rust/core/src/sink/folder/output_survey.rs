@@ -107,11 +107,6 @@ pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
     Ok(manifest.map(|manifest| manifest.job))
 }
 
-/// The name of the job whose output the finished one of a folder has replaced, if it has.
-pub fn replaced_job(dir: &Path) -> Result<Option<String>> {
-    Ok(manifest_of(dir)?.and_then(|manifest| manifest.replaced))
-}
-
 /// The identity of the finished job in the text of a manifest; `None` if fastpack did not write it, or it has changed.
 pub fn finished_in(text: &[u8]) -> Option<Arc<Identity>> {
     Manifest::parse(text).map(|manifest| manifest.job)
@@ -190,6 +185,11 @@ impl FinishedOutput {
     /// The identity of its job.
     pub fn job(&self) -> &Arc<Identity> {
         &self.manifest.job
+    }
+
+    /// The name of the job whose output it has replaced, if it has grown by appended files.
+    pub fn replaced(&self) -> Option<&str> {
+        self.manifest.replaced.as_deref()
     }
 
     /// The report of its job, as JSON.
@@ -281,16 +281,19 @@ fn damage_of<'a>(
     files: impl Iterator<Item = (&'a str, u64, Option<&'a str>)>,
     links: Links,
 ) -> Result<Option<Damage>> {
-    let bounds = Bounds::of(dir).map_err(Error::io(dir))?;
+    let bounds = match links {
+        Links::Followed => Some(Bounds::of(dir).map_err(Error::io(dir))?),
+        Links::Refused => None,
+    };
     for (name, bytes, hash) in files {
         let path = dir.join(name);
-        let found = match links {
-            Links::Followed if bounds.path_of(Path::new(name)).is_none() => {
+        let found = match &bounds {
+            Some(bounds) if bounds.path_of(Path::new(name)).is_none() => {
                 let words = format!("`{name}` is a link that leads out of the folder");
                 return Ok(Some(Damage { words, changed: true }));
             }
-            Links::Followed => path.metadata(),
-            Links::Refused => path.symlink_metadata(),
+            Some(_) => path.metadata(),
+            None => path.symlink_metadata(),
         };
         let changed = match found {
             Ok(found) if !found.is_file() => "is no regular file".to_owned(),

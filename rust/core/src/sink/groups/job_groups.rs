@@ -1,4 +1,4 @@
-//! [`Groups`]: the groups of a job: those that are packed, the holders of the others, and the files of each.
+//! [`Groups`]: the groups of a job, with the state, the holder and the files of each.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
