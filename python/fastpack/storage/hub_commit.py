@@ -119,10 +119,17 @@ def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, obje
 @contextmanager
 def _errors_of_hub(output: str) -> Iterator[None]:
     """Names the output in errors of the hub, and of the connection to it."""
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415  slow to import
+    from huggingface_hub.errors import (  # noqa: PLC0415  slow to import
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
 
-    # Errors of a lost connection have the same base, which is of the HTTP client that the hub's package uses.
-    failures = (HFValidationError, cast("type[Exception]", HfHubHTTPError.__mro__[1]))
+    # Errors of a lost connection have the same base, which is of the HTTP client that the hub's package uses. Where a file is
+    # downloaded, they become a missing local file.
+    base = cast("type[Exception]", HfHubHTTPError.__mro__[1])
+    failures = (HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, base)
     try:
         yield
     except failures as refused:

@@ -330,6 +330,8 @@ class _Loop:
     def __init__(self, dataset: StreamDataset) -> None:
         self._dataset = dataset
         self._stream: PackStream | StreamConnection | None = None
+        # The stream would begin again at an `iter` behind its end.
+        self._tables: Iterator[tuple[pa.Table]] = iter(())
         self._table: pa.Table | None = None
         # The rows of the table once they are made, and the number of those that were returned.
         self._rows: list[Row] | None = None
@@ -343,8 +345,9 @@ class _Loop:
         if self._ended:
             raise StopIteration
         if self._stream is None:
-            self._stream = self._dataset._begin()  # noqa: SLF001  of this module, here and below
-        # Nothing is called between what takes a table or a row and what notes it, so that an interrupt comes before or behind both.
+            stream = self._dataset._begin()  # noqa: SLF001  of this module, here and below
+            self._stream, self._tables = stream, zip(stream, strict=False)
+        # No Python is run between what takes a table or a row and what notes it, so that an interrupt comes before or behind both.
         while True:
             if self._table is not None:
                 if self._rows is None:
@@ -354,12 +357,12 @@ class _Loop:
                     self._dataset._place = _Place(self._table, self._returned)  # noqa: SLF001
                     self._returned += 1
                     return row
-            for table in self._stream:
+            for (table,) in self._tables:
                 self._table, self._rows, self._returned = table, None, 0
                 break
             else:
-                self.close()
                 self._dataset._end()  # noqa: SLF001
+                self.close()
                 raise StopIteration
 
     def close(self) -> None:

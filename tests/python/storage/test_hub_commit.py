@@ -276,7 +276,14 @@ def test_after_a_refused_commit_other_options_are_packed_in_the_same_work_dir(
     assert {name: it for name, it in hub.files.items() if name.endswith(".arrow")} == shards
 
 
-@pytest.mark.parametrize("lost", [r"/api/repos/create", r"/api/datasets/org/packed(/revision/.*)?"])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        r"/api/repos/create",
+        r"/api/datasets/org/packed(/revision/.*)?",
+        r"/datasets/org/packed/resolve/.*",
+    ],
+)
 def test_a_lost_connection_is_one_error_that_names_the_output(hub, chats, tokenizer_dir, tmp_path, lost):
     def break_off(handler):
         handler.connection.shutdown(socket.SHUT_RDWR)

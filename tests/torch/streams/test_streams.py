@@ -187,8 +187,19 @@ def test_an_error_comes_again_at_each_row(files):
         assert len({id(error) for error in errors}) == 3
         found = documents_of(rows)
         assert found == whole[: len(found)]
+        assert found or call == 1
         loop.close()
         assert next(loop, None) is None
+
+
+def test_an_error_at_the_end_of_a_stream_begins_nothing_again(files):
+    def log(stats):
+        raise ValueError(stats.tokens)
+
+    loop = iter(StreamDataset(stream_of(files, epochs=1, log=log)))
+    with pytest.raises(ValueError, match=r"\d"):
+        list(loop)
+    assert next(loop, None) is None
 
 
 @pytest.mark.parametrize("seed", range(6))
