@@ -64,7 +64,7 @@ test: setup  ## run all tests
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not alone"
 	$(BIN)/pytest -m alone
 
-# The laws of `make test` over many more cases, and what takes too long for it; then all tests, with examples drawn at random.
+# The laws of `make test` over many more cases, which are drawn at random; what measures the machine is not among them.
 campaign: setup $(STAMPS)/torch  ## run the tests that can try more, at length
 	FASTPACK_CAMPAIGN=1 $(BIN)/pytest --timeout 7200 --numprocesses $(WORKERS) --dist worksteal -m "not alone"
 	cargo test --locked --workspace --profile $(TEST_PROFILE)

@@ -187,9 +187,9 @@ def main() -> None:
             files = inputs(case, folders["disk"])
             measure(case, counts[-1], files, folders)
             runs: dict[int, list[dict[str, float]]] = {count: [] for count in counts}
-            beside = []
+            side_by_side_seconds = []
             for _ in range(arguments.rounds):
-                beside.append(side_by_side(case, counts[-1], files, folders))
+                side_by_side_seconds.append(side_by_side(case, counts[-1], files, folders))
                 for count, of in runs.items():
                     of.append(measure(case, count, files, folders))
             median = {
@@ -198,7 +198,7 @@ def main() -> None:
             }
             one, most, count = median[1], median[counts[-1]], counts[-1]
             gain = one["seconds"] / most["seconds"]
-            limit = count * one["seconds"] / statistics.median(beside)
+            limit = count * one["seconds"] / statistics.median(side_by_side_seconds)
             times = "".join(f" {median[count]['seconds']:.2f} |" for count in counts[1:])
             left = f"{(count / gain - 1) / (count - 1):.1%}" if count > 1 else ""
             print(

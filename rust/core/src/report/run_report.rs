@@ -1,4 +1,4 @@
-//! [`Report`]: the records that a run read, and the rows and losses that became of them.
+//! [`Report`]: the counts of a run, of its records, rows and losses.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
