@@ -9,9 +9,8 @@ import json
 import os
 import re
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastpack._fastpack import is_sealed
 from fastpack.dataset.manifest import MANIFEST
@@ -19,11 +18,12 @@ from fastpack.errors import OptionError, OutputError, StorageError
 from fastpack.options import OPTIONS
 from fastpack.options.output import Exists, Groups
 from fastpack.options.storage import Storage
+from fastpack.storage.hub_errors import hub_errors_as
 from fastpack.storage.remote_options import staged
 from fastpack.storage.removal import remove_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     import huggingface_hub
 
@@ -82,7 +82,11 @@ def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, obje
     api = huggingface_hub.HfApi()
     folder = staged(output, storage.work_dir)
     manifest = f"{path}/{MANIFEST}" if path else MANIFEST
-    with _errors_of_hub(output):
+
+    def refusal(said: str) -> StorageError:
+        return StorageError(errno.EIO, f"the hub takes no commit ({said})", output)
+
+    with hub_errors_as(refusal):
         api.create_repo(name, repo_type="dataset", exist_ok=True)
         is_there = api.file_exists(name, manifest, repo_type="dataset", revision=revision)
         if is_there and exists.then != "overwrite":
@@ -94,7 +98,7 @@ def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, obje
         # Whatever ranks the environment names, this process packs alone.
         here["groups"] = dataclasses.replace(groups, rank=0, world_size=1)
     done = _packed(here, exists, pack)
-    with _errors_of_hub(output):
+    with hub_errors_as(refusal):
         # The hub refuses the commit if anything was committed since.
         head = api.dataset_info(name, revision=revision).sha
         there = _there(api, name, path, head)
@@ -114,28 +118,6 @@ def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, obje
     if Path(folder).is_dir() and os.path.basename(folder).startswith("fastpack-"):
         remove_finished(Path(folder))
     return done
-
-
-@contextmanager
-def _errors_of_hub(output: str) -> Iterator[None]:
-    """Names the output in errors of the hub, and of the connection to it."""
-    from huggingface_hub.errors import (  # noqa: PLC0415  slow to import
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-    )
-
-    # Errors of a lost connection have the same base, which is of the HTTP client that the hub's package uses. Where a file is
-    # downloaded, they become a missing local file.
-    base = cast("type[Exception]", HfHubHTTPError.__mro__[1])
-    failures = (HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, base)
-    try:
-        yield
-    except failures as refused:
-        lines = str(refused).strip().splitlines()
-        reason = f"the hub takes no commit ({lines[0] if lines else type(refused).__name__})"
-        raise StorageError(errno.EIO, reason, output) from refused
 
 
 def _packed(

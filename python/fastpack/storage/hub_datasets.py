@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from fastpack.errors import InputNotFoundError, OptionError
+from fastpack.storage.hub_errors import hub_errors_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -94,20 +95,16 @@ def _resolved(
     text = dataset.text
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for names of the hub only
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
     except ImportError:
         message = f"`{text}` needs the package `huggingface_hub`; install the extra `hub`"
         raise OptionError(message, "files") from None
     api = huggingface_hub.HfApi()
-    try:
-        found = find(api, dataset)
-    except (HFValidationError, HfHubHTTPError, OSError) as refused:
-        if isinstance(refused, InputNotFoundError):
-            raise
-        lines = str(refused).strip().splitlines()
-        reason = f"not to be had from the hub ({lines[0] if lines else type(refused).__name__})"
-        raise InputNotFoundError(errno.ENOENT, reason, text) from refused
-    revision, paths = found
+
+    def refusal(said: str) -> InputNotFoundError:
+        return InputNotFoundError(errno.ENOENT, f"not to be had from the hub ({said})", text)
+
+    with hub_errors_as(refusal):
+        revision, paths = find(api, dataset)
     token = huggingface_hub.get_token()
     headers = {"authorization": f"Bearer {token}"} if token else {}
     return [

@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 
 from fastpack.errors import InputNotFoundError, TokenizerError
+from fastpack.storage.hub_errors import hub_errors_as
 
 __all__ = ["cached_tokenizer", "download_processor", "download_tokenizer"]
 
@@ -67,27 +68,21 @@ def download_processor(name: str, *, revision: str | None, token: str | bool | N
 def _download(name: str, files: tuple[str, ...], *, revision: str | None, token: str | bool | None) -> Path:
     try:
         import huggingface_hub  # noqa: PLC0415  slow to import, and needed for hub names only
-        from huggingface_hub.errors import (  # noqa: PLC0415
-            HfHubHTTPError,
-            HFValidationError,
-            LocalEntryNotFoundError,
-        )
     except ImportError:
         message = (
             f"`{name}` is no file or folder here, and looking it up on the hub needs the package "
             "`huggingface_hub`"
         )
         raise TokenizerError(message) from None
-    try:
+
+    def refusal(said: str) -> InputNotFoundError:
+        reason = f"no file or folder here, and not to be had from the hub ({said})"
+        return InputNotFoundError(errno.ENOENT, reason, name)
+
+    with hub_errors_as(refusal):
         folder = huggingface_hub.snapshot_download(
             name, revision=revision, token=token, allow_patterns=list(files)
         )
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as refused:
-        lines = str(refused).strip().splitlines()
-        reason = (
-            f"no file or folder here, and not to be had from the hub ({lines[0] if lines else refused!r})"
-        )
-        raise InputNotFoundError(errno.ENOENT, reason, name) from refused
     return Path(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -121,6 +122,23 @@ def test_a_data_set_gives_the_rows_of_its_files(name, file, hub, tokenizer_dir):
     (((first, *_),)) = names
     repository, path = file.split("/", 1)
     assert first == f"hf://datasets/org/{repository}@{'a' * 40}/{path}"
+
+
+@pytest.mark.parametrize(
+    "name", ["hf://datasets/org/plain", "hf://datasets/org/plain/*.jsonl", "org/tokenizer"]
+)
+def test_a_lost_connection_is_an_error_that_names_what_was_wanted(name, hub, tokenizer_dir):
+    def break_off(handler):
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        return 200, {}, b""
+
+    hub.pages = {r"/.*": break_off}
+    is_tokenizer = name == "org/tokenizer"
+    kind, message = rows(hub, "none.jsonl" if is_tokenizer else name, name if is_tokenizer else tokenizer_dir)
+    assert kind == "InputNotFoundError", message
+    assert "not to be had from the hub" in message
+    assert name.removesuffix("/*.jsonl") in message
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
