@@ -58,7 +58,7 @@ fn log() -> (TempDir, PathBuf) {
 fn ledger(tokens: u64) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.read.add(tokens);
-    let origin = || Origin { path: Path::new("data.jsonl").into(), line: 3 };
+    let origin = Origin { path: Path::new("data.jsonl").into(), line: 3 };
     ledger.drop_document(Reason::Empty, 0, origin);
     ledger
 }

@@ -10,6 +10,9 @@ macro_rules! option_words {
         }
 
         impl $name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
             /// All values, each by its word.
             pub const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),+];
 

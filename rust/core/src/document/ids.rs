@@ -66,7 +66,7 @@ pub fn take(
     }
     ledger.read.add(u64::from(length));
     if trains != TrainedIds::Nothing && runs.last().is_none_or(|run| run.end <= 1) {
-        let origin = || documents.origin_of(line);
+        let origin = documents.origin_of(line);
         ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
     } else {
         push(documents, [&ids, &[], &[]], runs, line);

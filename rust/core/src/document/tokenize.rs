@@ -88,7 +88,7 @@ impl DocumentMaker {
         ledger.read.add(u64::from(length));
         self.mark(rendered, length, eos_added);
         if self.runs.last().is_none_or(|run| run.end <= 1) {
-            let origin = || documents.origin_of(line);
+            let origin = documents.origin_of(line);
             ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
         } else {
             ledger.straddling += self.straddling();

@@ -120,25 +120,25 @@ impl Ledger {
     }
 
     /// Counts a document that was read and is in no row.
-    pub fn drop_document(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
+    pub fn drop_document(&mut self, reason: Reason, tokens: u64, origin: Origin) {
         self.dropped.entry(reason).or_default().add(tokens);
-        self.note_first(reason, origin());
+        self.note_first(reason, origin);
     }
 
-    /// Counts the tokens of a part that is in no row. Its document is counted separately.
-    pub fn drop_part(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
+    /// Counts the tokens of a part that is in no row. Its document is counted separately, and its place
+    /// [noted](Self::note_first).
+    pub fn drop_part(&mut self, reason: Reason, tokens: u64) {
         self.dropped.entry(reason).or_default().tokens += tokens;
-        self.note_first(reason, origin());
     }
 
     /// Counts the tokens that were cut off a document.
-    pub fn truncate(&mut self, tokens: u64, origin: impl FnOnce() -> Origin) {
+    pub fn truncate(&mut self, tokens: u64, origin: Origin) {
         self.truncated.add(tokens);
-        self.note_first(Reason::Truncated, origin());
+        self.note_first(Reason::Truncated, origin);
     }
 
     /// Keeps the first place of a reason.
-    fn note_first(&mut self, reason: Reason, origin: Origin) {
+    pub(crate) fn note_first(&mut self, reason: Reason, origin: Origin) {
         let first = self.firsts.entry(reason).or_insert_with(|| origin.clone());
         if origin < *first {
             *first = origin;

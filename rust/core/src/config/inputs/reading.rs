@@ -108,6 +108,6 @@ impl Reading {
             ));
         }
         let has_all = |shape: &ShapeName| self.fields.0.keys().all(|part| part.is_of(*shape));
-        if ShapeName::ALL.iter().any(has_all) { Ok(()) } else { self.one_shape(&ShapeName::ALL) }
+        if ShapeName::ALL.iter().any(has_all) { Ok(()) } else { self.one_shape(ShapeName::ALL) }
     }
 }

@@ -30,20 +30,3 @@ option_words! {
         LabelledPair = "labelled_pair",
     }
 }
-
-impl ShapeName {
-    /// All shapes, in the order in which one is looked for where fields of any are named.
-    pub const ALL: [Self; 11] = [
-        Self::Tokens,
-        Self::Conversations,
-        Self::PromptCompletion,
-        Self::Instruction,
-        Self::QuestionAnswer,
-        Self::Text,
-        Self::Preference,
-        Self::UnpairedPreference,
-        Self::Prompt,
-        Self::LabelledPair,
-        Self::LabelledText,
-    ];
-}

@@ -94,7 +94,7 @@ const CLASSES: PartFields =
 pub(crate) const LOSS_MASK: PartFields = PartFields::general(Part::LossMask, &fields::LOSS_MASK);
 
 /// The entry of each shape, in the order of their names.
-static SHAPES: [ShapeEntry; ShapeName::WORDS.len()] = [
+static SHAPES: [ShapeEntry; ShapeName::ALL.len()] = [
     ShapeEntry {
         name: ShapeName::Conversations,
         required: &[PartFields::of(Part::Messages, &fields::MESSAGES)],

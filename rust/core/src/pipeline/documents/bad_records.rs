@@ -25,7 +25,7 @@ pub(super) fn refuse_or_count(
         }
         (RecordFailure::Record(Fault { reason: Reason::Empty, message }), _) => {
             ledger.read.add(0);
-            ledger.drop_document(Reason::Empty, 0, || origin.clone());
+            ledger.drop_document(Reason::Empty, 0, origin.clone());
             if let Some(listed) = listed {
                 listed.push(DroppedRecord { origin, reason: Reason::Empty, message });
             }

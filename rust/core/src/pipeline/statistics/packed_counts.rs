@@ -1,6 +1,6 @@
 //! [`PackedCounts`]: the counts of a run, from documents to rows.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -150,16 +150,17 @@ impl PackedCounts {
         let DocumentFate { length, kept, truncated, dropped } = *fate;
         self.lengths.add(length);
         if let Some(reason) = dropped {
-            self.ledger.drop_document(reason, u64::from(length), origin);
+            self.ledger.drop_document(reason, u64::from(length), origin());
             return;
         }
         self.ledger.kept.documents += 1;
         let unlabelled = length - truncated - kept;
         if unlabelled > 0 {
-            self.ledger.drop_part(Reason::NoTrainedToken, u64::from(unlabelled), &origin);
+            self.ledger.drop_part(Reason::NoTrainedToken, u64::from(unlabelled));
+            self.ledger.note_first(Reason::NoTrainedToken, origin());
         }
         if truncated > 0 {
-            self.ledger.truncate(u64::from(truncated), &origin);
+            self.ledger.truncate(u64::from(truncated), origin());
         }
     }
 
@@ -193,10 +194,16 @@ impl PackedCounts {
         (store, elsewhere): (&Store, &HashSet<u32>),
         control: &Control,
     ) -> Result<()> {
+        let mut firsts: BTreeMap<Reason, u32> = BTreeMap::new();
         for UnpackedPiece { piece, reason } in &planned.left_out {
             control.tick()?;
-            let origin = || store.origin(u64::from(piece.document));
-            self.ledger.drop_part(*reason, u64::from(piece.length), origin);
+            self.ledger.drop_part(*reason, u64::from(piece.length));
+            let first = firsts.entry(*reason).or_insert(piece.document);
+            *first = piece.document.min(*first);
+        }
+        // The place of a document may have to be read back from the disk.
+        for (reason, document) in firsts {
+            self.ledger.note_first(reason, store.origin(u64::from(document)));
         }
         let separate: HashSet<u32> = separate.iter().map(|piece| piece.document).collect();
         for (document, reason) in planned.unpacked_documents(control)? {
@@ -211,8 +218,8 @@ impl PackedCounts {
     /// the number `first` in `store`.
     pub(crate) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &Store) {
         for piece in tail {
-            let origin = || store.origin(first + u64::from(piece.document));
-            self.ledger.drop_part(Reason::Tail, u64::from(piece.length), origin);
+            self.ledger.drop_part(Reason::Tail, u64::from(piece.length));
+            self.ledger.note_first(Reason::Tail, store.origin(first + u64::from(piece.document)));
             if piece.start == 0 {
                 self.lose(Reason::Tail);
             }

@@ -97,7 +97,7 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<FoundFiles> {
 
 /// Refuses a file whose content can only be text, if the caller named another shape.
 fn refuse_as_text(path: &Path, reading: &Reading) -> Result<()> {
-    let named = reading.named_shape(&ShapeName::ALL);
+    let named = reading.named_shape(ShapeName::ALL);
     let Some(named) = named.filter(|named| *named != ShapeName::Text) else { return Ok(()) };
     let reason = format!(
         "`{}` begins as a text, and not as records of the shape `{}`; give it the ending of what it is ({FORMATS})",

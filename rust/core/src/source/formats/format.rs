@@ -248,7 +248,7 @@ fn table(text: &[u8]) -> Option<Container> {
 /// True if these column names are those of a shape.
 fn show_shape(names: &[&str]) -> bool {
     let plain = [ShapeName::Tokens, ShapeName::Prompt];
-    let shapes = ShapeName::ALL.into_iter().filter(|shape| !plain.contains(shape));
+    let shapes = ShapeName::ALL.iter().filter(|shape| !plain.contains(shape));
     let has = |fields: &&[&str]| fields.iter().any(|field| names.contains(field));
     shapes.into_iter().any(|shape| shape.entry().required.iter().all(|it| has(&it.fields)))
 }

@@ -88,7 +88,7 @@ impl PackedBlock {
                 if stays.next_if_eq(&at).is_none() {
                     let document = outcome.documents.document(at);
                     let tokens = document.column(INPUTS).len() as u64;
-                    outcome.ledger.drop_document(Reason::Filtered, tokens, || document.origin());
+                    outcome.ledger.drop_document(Reason::Filtered, tokens, document.origin());
                 }
             }
             outcome.records = fitting.iter().map(|&at| outcome.records[at]).collect();
