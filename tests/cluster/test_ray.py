@@ -13,6 +13,7 @@ import boto3
 import fsspec
 import pytest
 import ray
+from canary import CANARY, NOWHERE, everything_in, urls
 from conftest import shards, timeless
 from fsspec.implementations.local import LocalFileSystem
 from moto.server import ThreadedMotoServer
@@ -85,6 +86,26 @@ def store():
     }
     yield options
     server.stop()
+
+
+@pytest.mark.parametrize("place", ["files", "output", "tokenizer"])
+def test_no_job_on_ray_tells_a_secret(place, chats, tokenizer_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    quick = fastpack.Storage(
+        {"max_retries": "0", "timeout": "1s", "aws_endpoint": f"http://{NOWHERE}", "aws_allow_http": "true"}
+    )
+    usual = {
+        "files": chats,
+        "output": "packed",
+        "tokenizer": tokenizer_dir,
+        "max_length": 512,
+        "storage": quick,
+    }
+    for url in urls().values():
+        with pytest.raises((fastpack.FastpackError, OSError)) as failed:
+            fastpack.ray.pack_dir(**usual | {place: url}, groups="100KB")
+        assert CANARY not in everything_in(failed.value)
+    assert CANARY not in "\n".join(str(path) for path in tmp_path.rglob("*"))
 
 
 def test_a_job_on_ray_writes_the_same_files_into_a_bucket(chats, tokenizer_dir, alone, store, tmp_path):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from fastpack._fastpack import without_secrets
 from fastpack.arguments.failures import noted
-from fastpack.arguments.urls import collapsed_scheme, is_mistyped_url, scheme_of
+from fastpack.arguments.urls import collapsed_scheme, is_mistyped_url, is_wrapped_url, scheme_of
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def local_path(option: str, value: object, wanted: str) -> str:
 
 def _refuse_wrapped(option: str, path: str) -> None:
     """Refuses text around a URL, such as JSON: a folder of that name would hold its secrets."""
-    if "://" in path and not scheme_of(path):
+    if is_wrapped_url(path):
         message = "has a URL in it, but does not begin with its scheme; give the URL alone"
         raise OptionError(message, option)
 

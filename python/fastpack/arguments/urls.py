@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-__all__ = ["collapsed_scheme", "is_mistyped_url", "is_url", "scheme_of"]
+__all__ = ["collapsed_scheme", "is_mistyped_url", "is_url", "is_wrapped_url", "scheme_of"]
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 """The beginning of a URL."""
@@ -21,6 +21,9 @@ _MISTYPED: Final = re.compile(
     rf"\s+(?:{_SCHEMES}):[/\\]|\s*(?:{_SCHEMES}):\\|\s*https?:(?:///|[^/\\\s]*@)", re.IGNORECASE
 )
 """The beginning of a text that was meant as a URL, with a space before it, or with no slashes or other ones."""
+
+_WRAPPED: Final = re.compile(rf"://|[^\w/\\.-](?:{_SCHEMES}):(?:[/\\]|[^/\\\s]*@)", re.IGNORECASE)
+"""A URL, or a text that was meant as one, behind something else, such as the quote of a JSON text."""
 
 
 def is_url(text: str) -> bool:
@@ -38,6 +41,11 @@ def collapsed_scheme(text: str) -> str | None:
     """The scheme of a URL with one slash, which is no path that exists; `None` for a path."""
     found = None if os.path.lexists(text) else _COLLAPSED.match(text)
     return found[1] if found else None
+
+
+def is_wrapped_url(text: str) -> bool:
+    """True if a URL lies within a text that does not begin with one."""
+    return scheme_of(text) is None and _WRAPPED.search(text) is not None
 
 
 def is_mistyped_url(text: str) -> bool:

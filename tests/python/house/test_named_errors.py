@@ -307,17 +307,63 @@ def given_to(function: Callable[..., Any], home: Path, chance: random.Random) ->
     return arguments
 
 
-def call(function: Callable[..., Any], arguments: dict[str, Any]) -> object:
-    """Calls a function, and uses its result."""
+def call(function: Callable[..., Any], arguments: dict[str, Any], home: Path, chance: random.Random) -> None:
+    """Calls a function, and uses its result: all its texts, and its methods."""
     result = function(**arguments)
     if isinstance(result, fastpack.PackStream):
         with result:
+            if chance.random() < 0.5:
+                call_method(result, home, chance)
             list(result)
-    elif isinstance(result, fastpack.Report):
-        repr(result), str(result), result._repr_html_()
+            result.state_dict(), result.stats()
     else:
-        str(result)
-    return result
+        repr(result), str(result)
+        if hasattr(result, "_repr_html_"):
+            result._repr_html_()
+        call_method(result, home, chance)
+
+
+def page(home: Path, chance: random.Random) -> Path:
+    """A place to write a page to, beside those that the function was given."""
+    (home / "pages").mkdir()
+    return output(home / "pages", chance)
+
+
+#: The public methods of what functions return, and the arguments of each call.
+METHODS: dict[type, list[tuple[str, Callable[[Path, random.Random], tuple[Any, ...]]]]] = {
+    fastpack.Report: [("to_html", lambda *given: (page(*given),)), ("to_dict", lambda *_: ())],
+    fastpack.ScanReport: [("to_html", lambda *given: (page(*given),)), ("to_dict", lambda *_: ())],
+    fastpack.PackStream: [
+        ("estimate", lambda *_: ()),
+        ("index", lambda *_: ()),
+        ("arguments", lambda *_: ()),
+        (
+            "load_state_dict",
+            lambda _, chance: (chance.choice([None, {}, [], 7, {"version": 1}, {"x": "y"}]),),
+        ),
+    ],
+    fastpack.JobStatus: [("to_dict", lambda *_: ())],
+    fastpack.Reindexed: [("to_dict", lambda *_: ())],
+    fastpack.PackedRow: [("to_dict", lambda *_: ()), ("without_text", lambda *_: ())],
+    fastpack.Tokenizer: [
+        ("encode", lambda _, chance: (chance.choice(["text", "\ud800", 7, None, b"x"]),)),
+        ("encode_batch", lambda _, chance: (chance.choice([["a", "b"], ["a", None], "text", 7, []]),)),
+        ("decode", lambda _, chance: (chance.choice([[1, 2], [-1], [1 << 40], ["a"], None, 7, [10**6]]),)),
+        ("id_to_token", lambda _, chance: (chance.choice([0, -1, 10**6, 1 << 40, "a", None]),)),
+        (
+            "apply_chat_template",
+            lambda _, chance: (chance.choice([[], [{}], [7], None, "x", [{"role": 3}]]),),
+        ),
+    ],
+}
+
+
+def call_method(result: object, home: Path, chance: random.Random) -> None:
+    """Calls a method of an object that a function has returned."""
+    methods = METHODS.get(type(result))
+    if methods:
+        name, arguments_of = chance.choice(methods)
+        getattr(result, name)(*arguments_of(home, chance))
 
 
 def try_public_call(seed: int, home: Path) -> None:
@@ -327,7 +373,7 @@ def try_public_call(seed: int, home: Path) -> None:
     function = public()[name]
     arguments = given_to(function, home, chance)
     try:
-        call(function, arguments)
+        call(function, arguments, home, chance)
     except FAULTS_OF_OURS:
         raise
     except fastpack.FastpackError as error:

@@ -14,12 +14,13 @@ import pickle
 import random
 import subprocess
 import sys
-import traceback
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from campaign import tries
+from canary import CANARY, NOWHERE, everything_in, urls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nested import flat
@@ -27,47 +28,13 @@ from web_server import serving
 
 import fastpack
 import fastpack.hf
+import fastpack.wandb
 from fastpack._fastpack import one_line, without_secrets
 from fastpack.cli import main
 from fastpack.cli.parser import parser
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.option import EVERY_CALL
 from fastpack.options.value import KIND, fields_of, from_table, names_of
-
-CANARY = "c4n4ry"
-
-NOWHERE = "127.0.0.1:1"
-"""An address at which no server listens."""
-
-FORMS = {
-    "user": "https://{0}@{1}/0.jsonl",
-    "password": "https://user:{0}@{1}/0.jsonl",
-    "signature": "https://{1}/0.jsonl?X-Amz-Signature={0}",
-    "fragment": "https://{1}/0.jsonl#{0}",
-    "upper case": "HTTPS://user:{0}@{1}/0.jsonl",
-    "space before": " https://user:{0}@{1}/0.jsonl",
-    "line before": "\nhttps://user:{0}@{1}/0.jsonl",
-    "one slash": "https:/user:{0}@{1}/0.jsonl",
-    "three slashes": "https:///user:{0}@{1}/0.jsonl",
-    "no slash": "https:user:{0}@{1}/0.jsonl",
-    "backslashes": "https:\\\\user:{0}@{1}/0.jsonl",
-    "slash within": "https://user:a/{0}@{1}/0.jsonl",
-    "question mark within": "https://user:a?{0}@{1}/0.jsonl",
-    "at within": "https://user:a@{0}@{1}/0.jsonl",
-    "at and slash within": "https://user:a@b/{0}@{1}/0.jsonl",
-    "quote within": "https://user:a'{0}@{1}/0.jsonl",
-    "space within": "https://user:a {0}@{1}/0.jsonl",
-    "hub": "hf://user:{0}@huggingface.co/datasets/a/b",
-    "hub query": "hf://datasets/a/b?token={0}",
-    "bucket": "s3://KEY:a/{0}@bucket/0.jsonl",
-    "bucket query": "s3://bucket/0.jsonl?X-Amz-Signature={0}",
-    "sftp": "sftp://user:{0}@{1}/0.jsonl",
-    "unknown": "foo://user:{0}@{1}/0.jsonl",
-    "long": "https://user:{0}@{1}/" + "a" * 900,
-    "long before": "https://user:" + "a" * 90 + "{0}@{1}/0.jsonl",
-    "very long before": "https://user:" + "a" * 500 + "{0}@{1}/0.jsonl",
-}
-"""Ways to write a secret into a URL, rightly or wrongly. `{0}` is the secret and `{1}` the host."""
 
 SECRETS = ("storage", "storage.options", "storage.token", "token")
 
@@ -97,11 +64,6 @@ HOME = {"pack_table": "table", "pack_records": "records", "plan": "lengths", "re
 """The data argument of calls that read no files."""
 
 
-def urls():
-    """All forms, with the canary in them."""
-    return {name: form.format(CANARY, NOWHERE) for name, form in FORMS.items()}
-
-
 def values_of(name):
     """The values that an option is given."""
     if name in SECRETS:
@@ -117,18 +79,6 @@ def values_of(name):
         yield [{"path": url}]
         yield url.encode()
         yield (url, 1)
-
-
-def everything_in(error):
-    """All texts of an exception, by itself and in a traceback, and of its attributes and its pickle."""
-    said = []
-    seen = error
-    while seen is not None:
-        said += [str(seen), repr(seen), repr(seen.args), str(getattr(seen, "filename", ""))]
-        if isinstance(seen, fastpack.FastpackError):
-            said += [repr(vars(seen)), pickle.dumps(seen).decode("latin-1")]
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
-    return "\n".join([*said, *traceback.format_exception_only(error)])
 
 
 @pytest.fixture
@@ -228,6 +178,9 @@ def test_no_option_of_any_call_tells_a_secret(call, place, tokenizer_dir):
     assert not told, (len(told), told[0])
 
 
+NO_RUN = SimpleNamespace(use_artifact=lambda *_, **__: SimpleNamespace(download=lambda root: root))
+"""Stands for a run of Weights & Biases, which these calls do not come to use."""
+
 OTHERS = {
     "inspect": lambda url: fastpack.inspect(url, storage=QUICK),
     "inspect with a tokenizer": lambda url: fastpack.inspect(
@@ -246,6 +199,9 @@ OTHERS = {
     "Report.from_json": fastpack.Report.from_json,
     "load_config": fastpack.load_config,
     "connect": lambda url: fastpack.connect(url, rank=0, world_size=1),
+    "wandb.log": lambda url: fastpack.wandb.log(url, NO_RUN),
+    "wandb.log inputs": lambda url: fastpack.wandb.log("packed", NO_RUN, inputs=url),
+    "wandb.use to": lambda url: fastpack.wandb.use("packed:latest", NO_RUN, root=url),
     "Tokenizer": fastpack.Tokenizer,
     "Tokenizer.revision": lambda url: fastpack.Tokenizer("a/b", revision=url),
     "load_state_dict": lambda url: flat.stream("data.jsonl", max_length=8, tokenizer=None).load_state_dict(
@@ -281,9 +237,10 @@ def one_parser(monkeypatch):
 def command(*arguments):
     """All that a command line prints."""
     out, err = io.StringIO(), io.StringIO()
+    out.buffer = io.BytesIO()  # as the real one has it, for rows
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
         main([str(argument) for argument in arguments])
-    return out.getvalue() + err.getvalue()
+    return out.getvalue() + err.getvalue() + out.buffer.getvalue().decode("latin-1")
 
 
 def flags_of(name):
@@ -294,13 +251,19 @@ def flags_of(name):
             yield action.option_strings[-1]
 
 
-@pytest.mark.parametrize(
-    "name", ["pack", "scan", "inspect", "verify", "report", "status", "tokenizer", "reindex", "repack"]
-)
+COMMANDS = [
+    *("pack", "repack", "scan", "stream", "index", "reindex"),
+    *("inspect", "verify", "report", "status", "tokenizer"),
+]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_line_tells_a_secret(name, place, tokenizer_dir, one_parser):
     needed = {
         "pack": ["data.jsonl", "-o", "out", "-t", tokenizer_dir, "-m", "256", "--no-progress"],
         "scan": ["data.jsonl", "-t", tokenizer_dir, "-m", "256"],
+        "stream": ["data.jsonl", "-t", tokenizer_dir, "-m", "256"],
+        "index": ["data.jsonl", "-t", tokenizer_dir, "-m", "256"],
         "repack": ["-i", "kept", "-o", "out", "-m", "256"],
         "reindex": ["data.jsonl", "-o", "reindexed"],
     }.get(name, ["packed"])
@@ -312,7 +275,11 @@ def test_no_command_line_tells_a_secret(name, place, tokenizer_dir, one_parser):
         for url in tries(chance.sample(values, 1), values):
             wrong = [f"{{{url}", f'["{url}"]', f"key={CANARY}", f'{{"timeout": "{CANARY}"}}']
             value = chance.choice(wrong) if flag == "--storage" else url
-            own = quick if name in {"pack", "scan", "status", "reindex"} and flag != "--storage" else []
+            own = (
+                quick
+                if name in {"pack", "scan", "stream", "index", "status", "reindex"} and flag != "--storage"
+                else []
+            )
             said = command(name, *needed, *own, *([flag, value] if flag else [value]))
             if CANARY in said:
                 told.append((flag, value, said))
@@ -487,6 +454,8 @@ def test_every_call_has_a_case():
     cased = {*EVERY_CALL, *(name.partition(" ")[0].partition(".")[0] for name in OTHERS)}
     without_text = {"merge_state_dicts", "plan_step", "state_of"}
     assert public - cased - without_text == set()
+    [commands] = [action for action in parser()._actions if action.dest == "command"]
+    assert commands.choices.keys() - {*COMMANDS, "completion"} == set()
     marked = {name for name, option in OPTIONS.items() if option.flag and option.flag.secret}
     for name, option in OPTIONS.items():
         marked |= {f"{name}.{field.name}" for field in fields_of(option.kinds.values()) if field.secret}

@@ -105,7 +105,7 @@ def histogram(
 def named_bars(pairs: Sequence[tuple[str, float, str]], *, title: str) -> str:
     """Bars with names: each a name, a number, and the text for the number."""
     step, name_room, text_room = 24, 250, 130
-    most = max(1e-9, *(value for _, value, _ in pairs))
+    most = max((value for _, value, _ in pairs), default=0.0) or 1.0
     parts = []
     for at, (name, value, text) in enumerate(pairs):
         middle = 8 + at * step
