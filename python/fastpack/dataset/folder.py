@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastpack._fastpack import line_fault
 from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
 from fastpack.dataset.manifest import is_of_fastpack, json_of, manifest_of
@@ -487,6 +488,9 @@ def _from_jsonl(path: Path) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow.json as pj  # noqa: PLC0415
 
+    fault = line_fault(str(path))
+    if fault is not None:
+        raise ValueError(fault)
     # A block holds one line at least, and a line may be long.
     read = pj.read_json(path, pj.ReadOptions(block_size=max(1 << 20, min(path.stat().st_size, 1 << 30))))
     narrow: dict[str, pa.DataType] = {"source_row": pa.int64(), "loss_weights": pa.float32()}

@@ -54,8 +54,8 @@ mod _fastpack {
     #[pymodule_export]
     use crate::calls::rows::{
         PyCompactRows, PyRowDocuments, bytes_of_rows, check_rows, document_hashes, expand_row,
-        expand_rows, first_restart, inspect_row, padding_values, row_boundaries, row_documents,
-        shown_columns,
+        expand_rows, first_restart, inspect_row, line_fault, padding_values, row_boundaries,
+        row_documents, shown_columns,
     };
     #[pymodule_export]
     use crate::calls::scan::scan;

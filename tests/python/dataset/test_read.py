@@ -178,3 +178,36 @@ def test_a_manifest_that_is_no_json_is_named(pack):
     (folder / "manifest.json").write_text(json.dumps([1]))
     with pytest.raises(fastpack.FastpackError, match=r"manifest.json holds no JSON object"):
         fastpack.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (b"null", "line 1 is no row, which is an object"),
+        (b'{"input_ids": [1]}\nnull\n', "line 2 is no row"),
+        (b'{"input_ids": [1]} null\n', "line 1 is no row"),
+        (b"[1]\n", "line 1 is no row"),
+        (b'"{"\n', "line 1 is no row"),
+        (b'{"input_ids": ' + b"[" * 99_999 + b"]" * 99_999 + b"}\n", "line 1 nests deeper than 16 levels"),
+        (b'{"a":' * 17 + b"1" + b"}" * 17, "line 1 nests deeper than 16 levels"),
+    ],
+)
+def test_lines_that_are_no_rows_are_refused_by_their_number(lines, fault, pack):
+    folder, _ = pack(format="jsonl")
+    shard = folder / "train-00000.jsonl"
+    shard.write_bytes(lines)
+    seal_again(folder)
+    for read in (fastpack.read, fastpack.inspect):
+        with pytest.raises(fastpack.FastpackError, match=fault):
+            read(folder)
+    assert not fastpack.verify(folder)
+
+
+def test_brackets_in_texts_of_lines_are_no_nesting(tmp_path):
+    text = '[{"' * 40 + "\\"
+    fastpack.pack_records([{"input_ids": [1, 2]}], max_length=4, output=tmp_path / "rows", format="jsonl")
+    [shard] = (tmp_path / "rows").glob("*.jsonl")
+    row = json.loads(shard.read_text())
+    shard.write_text(" \t" + json.dumps({**row, "note": text}) + "\n\n")
+    seal_again(tmp_path / "rows")
+    assert fastpack.read(tmp_path / "rows")["input_ids"].to_pylist() == [row["input_ids"]]

@@ -63,6 +63,7 @@ pub use folder::discarded_outputs::{
 pub use folder::output_survey::{
     FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, tokens_hash,
 };
+pub use formats::line_fault;
 pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
 pub use groups::packed::PackedGroup;
 pub use groups::{Groups, join};

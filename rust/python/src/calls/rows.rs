@@ -1,9 +1,12 @@
 //! Packed rows that were written: their documents, the rules that they keep, and the compact layout.
 
+use std::path::PathBuf;
+
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::assemble::{self, CompactRows, DocumentTable, PackedOptions, RowBoundaries};
 use fastpack_core::config::RowColumn;
+use fastpack_core::sink;
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -120,6 +123,14 @@ pub(crate) struct PyRowDocuments {
     unpadded: Py<PyArray1<i64>>,
     labels: Py<PyArray1<i64>>,
     files: Py<PyArray1<i64>>,
+}
+
+/// The fault of the first line of a file that cannot be a row, for readers that a line could end; `None` if all can.
+#[pyfunction]
+pub(crate) fn line_fault(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
+    interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
+        sink::line_fault(&path, control)
+    })
 }
 
 /// The documents of rows in any layout.

@@ -1,4 +1,8 @@
-//! Rows as JSON lines: an object for each row, a list of numbers or an integer for each column. Bytes of pictures are base64.
+//! Rows as JSON lines, encoded and checked: an object for each row, a list of numbers or an integer for each column. Bytes of pictures are base64.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 use arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use arrow::buffer::Buffer;
@@ -9,6 +13,15 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::cells::{Cell, ColumnNumbers};
+use crate::error::{Error, Result};
+use crate::util::control::Control;
+
+/// The deepest nesting of a line. Rows have objects of pictures in a list in the row; readers that recurse end their process on the
+/// deepest.
+const DEEPEST: usize = 16;
+
+/// The bytes that are read at once.
+const READ: usize = 1 << 20;
 
 /// The lines of some rows.
 pub(super) fn encode(rows: &[RecordBatch]) -> serde_json::Result<Buffer> {
@@ -52,4 +65,61 @@ fn picture(pictures: &StructArray, at: usize) -> Map<String, Value> {
         _ => json!(column.as_primitive::<Int32Type>().value(at)),
     };
     fields.map(|(field, column)| (field.name().clone(), value(column))).collect()
+}
+
+/// The fault of the first line of a file that cannot be a row: it is no object, or nests too deep; `None` if all can.
+pub fn line_fault(path: &Path, control: &Control) -> Result<Option<String>> {
+    let file = File::open(path).map_err(Error::io(path))?;
+    let mut file = BufReader::with_capacity(READ, file);
+    let mut line = LineDepth::default();
+    let mut number = 1;
+    loop {
+        control.tick()?;
+        let bytes = file.fill_buf().map_err(Error::io(path))?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        for &byte in bytes {
+            if byte == b'\n' {
+                number += 1;
+                line = LineDepth::default();
+            } else if let Some(fault) = line.read(byte) {
+                return Ok(Some(format!("line {number} {fault}")));
+            }
+        }
+        let read = bytes.len();
+        file.consume(read);
+    }
+}
+
+/// The depth at the bytes of a line.
+#[derive(Default)]
+struct LineDepth {
+    depth: usize,
+    in_text: bool,
+    is_escaped: bool,
+}
+
+impl LineDepth {
+    /// Reads the next byte. Returns the fault of the line, if there is one.
+    fn read(&mut self, byte: u8) -> Option<String> {
+        if self.in_text {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.in_text = false,
+                _ => {}
+            }
+            return None;
+        }
+        match byte {
+            b'{' | b'[' if self.depth > 0 || byte == b'{' => self.depth += 1,
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            b'"' if self.depth > 0 => self.in_text = true,
+            b' ' | b'\t' | b'\r' => {}
+            _ if self.depth > 0 => {}
+            _ => return Some("is no row, which is an object".to_owned()),
+        }
+        (self.depth > DEEPEST).then(|| format!("nests deeper than {DEEPEST} levels"))
+    }
 }

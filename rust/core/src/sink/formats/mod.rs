@@ -16,6 +16,7 @@ use ::parquet::arrow::arrow_writer::ArrowColumnChunk;
 
 use crate::config::{Coding, Format};
 
+pub use jsonl::line_fault;
 pub(super) use msgpack::head as msgpack_head;
 pub(super) use parquet::RowGroups;
 
