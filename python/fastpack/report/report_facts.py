@@ -234,6 +234,11 @@ class ReportFacts:
         return _noted_of(self._mapping("encoded_arguments"))
 
     @property
+    def printed_as_python(self) -> Noted:
+        """The records with content, or arguments of calls, that the chat template prints as Python writes objects and lists."""
+        return _noted_of(self._mapping("printed_as_python"))
+
+    @property
     def dropped_reasoning(self) -> Noted:
         """The conversations whose reasoning of earlier turns was removed, because `train_on` asks for it."""
         return _noted_of(self._mapping("dropped_reasoning"))

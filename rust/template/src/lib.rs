@@ -50,3 +50,4 @@ pub use programs::program::{PiecePlace, Printed, Program};
 pub use programs::trace::{Trace, TraceInput};
 pub use render_limits::{Allowance, Meter};
 pub use text::is_space;
+pub use values::printing::print::python_text;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import json
 import re
 import shutil
 import subprocess
@@ -138,8 +139,37 @@ def test_documents_that_rows_left_out_count_among_what_is_lost(validation, tmp_p
     assert f"{report.dropped['too_long'].documents:,} documents left out as too long" in text
 
 
-def _fits(files, length):
-    return fastpack.scan(files, TOKENIZER, max_length=length, overlong="drop").fits
+def _fits(files, length, overlong="drop"):
+    return fastpack.scan(files, TOKENIZER, max_length=length, overlong=overlong).fits
+
+
+@pytest.mark.parametrize("overlong", ["truncate", "trim", "split"])
+def test_what_rows_cut_off_counts_among_what_is_lost(overlong, tmp_path):
+    from fastpack.report.display.row_facts import facts_of
+
+    read = fastpack.scan(CHAT, TOKENIZER, max_length=128).read.tokens
+    report = fastpack.pack_dir(
+        CHAT, tmp_path / "rows", tokenizer=TOKENIZER, max_length=128, overlong=overlong, max_lost="100%"
+    )
+    assert report.truncated.tokens > 0 or overlong == "split"
+    costs = {cost.max_length: cost for cost in facts_of(Folder(tmp_path / "rows"), report).costs}
+    for length in (64, 128, 256):
+        [fit] = _fits(CHAT, length, overlong)
+        too_long = fit.truncated.tokens + sum(
+            it.tokens for why, it in fit.dropped.items() if why == "too_long"
+        )
+        assert costs[length].lost - 1e-9 <= too_long / read <= costs[length].at_most + 1e-9
+    [fit] = _fits(CHAT, 128, overlong)
+    assert costs[128].lost == costs[128].at_most == pytest.approx(fit.truncated.tokens / read)
+
+
+def test_a_folder_of_which_no_token_is_kept_has_a_page(tmp_path):
+    from fastpack.report.display.row_facts import facts_of
+
+    report = fastpack.pack_dir(CHAT, tmp_path / "rows", tokenizer=TOKENIZER, max_length=128)
+    nothing = {"tokens": {"read": 0, "kept": 0}, "dropped": {}}
+    nothing = fastpack.Report.from_json(json.dumps(report.to_dict() | nothing))
+    assert facts_of(Folder(tmp_path / "rows"), nothing).costs == []
 
 
 def test_a_page_has_code_in_place_of_back_ticks(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ NOTES = [
     "unended_turns",
     "untrained_turns",
     "encoded_arguments",
+    "printed_as_python",
 ]
 CHOICES = ["auto", "each", "last"]
 
@@ -98,6 +100,12 @@ class Noting:
                 return True
         return False
 
+    def prints_python(self, at: int, documents: list[Document]) -> bool:
+        message = self.messages[at]
+        calls = [call["function"]["arguments"] for call in message.get("tool_calls") or []]
+        texts = [str(it) for it in (message.get("content"), *calls) if isinstance(it, (dict, list))]
+        return any(text in it.text for text in texts if "'" in text for it in documents)
+
     def notes(self) -> dict[str, int]:
         """The index of the first message of each note that holds."""
         documents = self.documents(self.messages)
@@ -120,6 +128,9 @@ class Noting:
             "unended_turns": [at for at, it in ends if not it.endswith(tuple(self.rule.stops))],
             "untrained_turns": [at for at in chosen if at not in trained],
             "encoded_arguments": [at for at in spoken if self.encodes(at, documents)],
+            "printed_as_python": [
+                at for at in range(len(self.messages)) if self.prints_python(at, documents)
+            ],
         }
         return {name: min(messages) for name, messages in held.items() if messages}
 
@@ -434,3 +445,41 @@ def test_what_another_document_of_the_conversation_has_is_not_left_out(
         left_out = fastpack.Report.of(table).left_out
         found[turns] = {name: noted.records for name, noted in left_out.items()}
     assert found == {"auto": {}, "each": {}, "last": {field: 3}, "whole": {field: 3}}
+
+
+PRINTS = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}"
+    "{% for c in m.tool_calls or [] %} {{ c.function.arguments }}{% endfor %}\n{% endfor %}"
+)
+
+JSON = PRINTS.replace("m.content", "m.content | tojson").replace("arguments", "arguments | tojson")
+
+
+@pytest.mark.parametrize(
+    ("template", "messages", "at"),
+    [
+        (PRINTS, [ASKED, answer({"city": "Rome"})], 1),
+        (PRINTS, [ASKED, answer(["Rome"])], 1),
+        (PRINTS, [{"role": "user", "content": [{"type": "text", "text": "Rome?"}]}, answer("Sunny.")], 0),
+        (PRINTS, [ASKED, answer("", **call({"city": "Rome"})), RESULT, answer("Sunny.")], 1),
+        (PRINTS, [ASKED, answer("", **call('{"city": "Rome"}')), RESULT, answer("Sunny.")], None),
+        (PRINTS, [ASKED, answer("Rome's {'weather'}")], None),
+        (PRINTS, [ASKED, answer({})], None),
+        (JSON, [ASKED, answer({"city": "Rome"})], None),
+        (JSON, [ASKED, answer("", **call({"city": "Rome"})), RESULT, answer("Sunny.")], None),
+    ],
+)
+def test_objects_and_lists_that_a_template_prints_as_python_writes_them_are_noted(
+    template: str, messages: list[Record], at: int | None, tokenizer_dir: Path
+) -> None:
+    records = [{"messages": messages}] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = fastpack.pack_records(
+            records, tokenizer_dir, max_length=256, chat_template=fastpack.ChatTemplate(template)
+        )
+    noted = fastpack.Report.of(table).printed_as_python
+    assert noted.records == (0 if at is None else 3)
+    assert [place.rpartition(", message ")[2] for place in noted.places[:1]] == (
+        [] if at is None else [str(at)]
+    )

@@ -241,9 +241,9 @@ def _charts(report: Report, facts: RowFacts) -> Iterator[str]:
             ],
             numbers=(0, 1, 2, 3),
         ),
-        '<p class="faint">Planned anew from the lengths of the documents in these rows; documents longer than a row '
-        "are counted as lost, those that these rows left out as too long included. Their lengths are not known, so rows that "
-        "are longer than these may lose them or not; <code>fastpack scan</code> tells.</p>",
+        '<p class="faint">Planned anew from the lengths of the documents in these rows. Lost is what no row has room for: documents '
+        "longer than a row, or what is cut off them, with what these rows lost so. Whether longer rows would lose it "
+        "too is not known; <code>fastpack scan</code> tells.</p>",
     )
 
 

@@ -15,7 +15,7 @@ from fastpack.errors import FastpackError
 from fastpack.options.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
     from fastpack.report.report import Report
-    from fastpack.types import FsspecFileSystem
+    from fastpack.types import FsspecFileSystem, Overlong
 
     Numbers = npt.NDArray[np.int64]
 
@@ -38,6 +38,19 @@ _SOURCES: Final = 12
 """The most sources that are shown by name."""
 
 
+_PLANNED_AS: Final[Mapping[str, Overlong]] = {
+    "drop": "drop",
+    "error": "drop",
+    "mixed": "drop",
+    "split": "split",
+    "trim": "truncate",
+    "truncate": "truncate",
+}
+"""The choice by which rows of other lengths are planned, by that of the job."""
+
+_TEXT: Final = "text"
+"""The shape of records that are one text."""
+
 _TOO_LONG: Final = "too_long"
 """The reason of documents that were left out because no row has room for them."""
 
@@ -48,8 +61,8 @@ class Cost(NamedTuple):
     Attributes:
         max_length: The most tokens of a row.
         rows: The number of rows of the documents in these rows.
-        lost: The share of the tokens in documents that are longer than a row, those that these rows left out included.
-        at_most: The same if none of the documents that these rows left out, whose lengths are not known, fits.
+        lost: The least share of the tokens that rows of this length lose of documents that are longer, with what these rows lost of them.
+        at_most: The greatest share: of documents that these rows left out or cut the lengths are not known, nor where `trim` cuts others.
         padding: The share of the rows' room that no token fills.
     """
 
@@ -92,13 +105,14 @@ def facts_of(packed: Folder, report: Report) -> RowFacts:
     most = report.max_length or int(sums.max(initial=1))
     dropped = report.dropped.get(_TOO_LONG)
     too_long = (dropped.documents, dropped.tokens) if dropped else (0, 0)
+    left_out = too_long[1] + report.truncated.tokens
     return RowFacts(
         lengths=lengths,
         fills=sums / most,
         counts=counts,
         sources=_shares(lengths, files, report.sources),
         too_long=too_long,
-        costs=list(_costs(lengths, most, report.tokens.kept, too_long[1])),
+        costs=list(_costs(lengths, most, report.tokens.kept, left_out, _overlong(packed, report))),
         rows=list(_rows(packed, split, table.num_rows)),
     )
 
@@ -126,24 +140,46 @@ def _shares(lengths: Numbers, files: Numbers, names: list[str]) -> list[tuple[st
     return [*shown, *([(f"and {len(names) - _SOURCES:,} more", rest)] if rest else [])]
 
 
-def _costs(lengths: Numbers, most: int, kept: int, left_out: int) -> Iterator[Cost]:
+def _overlong(packed: Folder, report: Report) -> str:
+    """The choice about documents that are longer than a row; `"mixed"` if texts are split, and others of the job dropped."""
+    chosen = packed.options.get("overlong")
+    if chosen:
+        return str(chosen)
+    shapes = {each.shape for each in report.inputs}
+    if _TEXT in shapes:
+        return "split" if shapes == {_TEXT} else "mixed"
+    return "drop"
+
+
+def _lost(lengths: Numbers, length: int, overlong: str) -> tuple[int, int]:
+    """The tokens that rows of a length lose of documents of some lengths: at least, and at most."""
+    longer = lengths[lengths > length]
+    cut, whole = int((longer - length).sum()), int(longer.sum())
+    choices = {"truncate": (cut, cut), "trim": (cut, whole), "split": (0, 0), "mixed": (0, whole)}
+    return choices.get(overlong, (whole, whole))
+
+
+def _costs(lengths: Numbers, most: int, kept: int, left_out: int, overlong: str) -> Iterator[Cost]:
     """The results of packing the documents into rows of a quarter to four times the length `most`.
 
-    These documents stand for all of `kept` tokens. Others of `left_out` tokens were longer than `most`, and are in no row: shorter
-    rows lose them, longer ones may.
+    These documents stand for all of `kept` tokens. Others of `left_out` tokens were longer than `most`, or cut off, and are in no row:
+    shorter rows lose them, longer ones may.
     """
     chosen = lengths[:: max(1, len(lengths) // _PLANNED)]
     held, total = int(lengths.sum()), kept + left_out
+    how: Overlong = _PLANNED_AS[overlong]
     for length in (most // 4, most // 2, most, most * 2, most * 4):
-        if length < 1 or not held:
+        if length < 1 or not held or not total:
             continue
         try:
-            found = plan(chosen, max_length=length)
+            found = plan(chosen, max_length=length, overlong=how)
         except FastpackError:
             continue
-        lost = float(lengths[lengths > length].sum()) / held * kept
-        known = lost + (left_out if length <= most else 0)
-        yield Cost(length, len(found.offsets) - 1, known / total, (lost + left_out) / total, 1 - found.fill)
+        least, greatest = (it / held * kept for it in _lost(lengths, length, overlong))
+        known = least + (left_out if length <= most else 0)
+        yield Cost(
+            length, len(found.offsets) - 1, known / total, (greatest + left_out) / total, 1 - found.fill
+        )
 
 
 def _rows(packed: Folder, split: str, count: int) -> Iterator[PackedRow]:

@@ -397,7 +397,14 @@ pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
         return Fault::new(Reason::NoContent, message.to_owned());
     }
     let wanted = match expected.name() {
-        Some(name) => format!("the fields of the shape `{}`", name.name()),
+        Some(name) => {
+            let required = name.entry().required.iter().map(|it| {
+                let named = it.names().find_map(|part| expected.fields.get(part));
+                format!("`{}`", named.unwrap_or(it.fields[0]))
+            });
+            let required = required.collect::<Vec<_>>().join(" and ");
+            format!("{required}, the fields of the shape `{}`", name.name())
+        }
         None if expected.shapes.contains(&ShapeName::Text) => format!(
             "a conversation (`{}`), {}`{}` and `{}`, a question and an answer, `{}` or `{}`",
             fields::MESSAGES.join("`, `"),

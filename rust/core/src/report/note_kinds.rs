@@ -27,6 +27,8 @@ option_words! {
         UntrainedTurns = "untrained_turns",
         /// The arguments of a call are JSON text, which the chat template encodes a second time.
         EncodedArguments = "encoded_arguments",
+        /// The chat template prints an object or a list as Python writes it.
+        PrintedAsPython = "printed_as_python",
         /// The reasoning of earlier turns was removed, because `train_on` asks for it.
         DroppedReasoning = "dropped_reasoning",
     }
@@ -178,6 +180,11 @@ impl Note {
             Self::EncodedArguments => format!(
                 "{records} {have} calls of tools with arguments in JSON text{first}, which the chat template encodes a \
                  second time, as `transformers` does; ChatTemplate(decode_arguments=True) decodes them"
+            ),
+            Self::PrintedAsPython => format!(
+                "{records} {have} content or arguments of calls that are objects or lists{first}, which the chat template \
+                 prints as Python writes them, such as `{{'city': 'Rome'}}`, as `transformers` does; a `map` can make \
+                 texts of them"
             ),
             Self::DroppedReasoning => {
                 format!(

@@ -20,6 +20,9 @@ pub(crate) const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reaso
 /// The keys under which messages hold calls of tools: today's, and those of older formats.
 pub(crate) const CALLS: [&str; 3] = ["tool_calls", "function_call", "function_calls"];
 
+/// The keys under which calls hold their arguments.
+pub(crate) const ARGUMENTS: [&str; 2] = ["arguments", "parameters"];
+
 /// A message as templates see it: without keys whose value is null, and with its reasoning under `thinking`
 /// and `reasoning_content`.
 fn prepare(message: &Map) -> Cow<'_, Map> {

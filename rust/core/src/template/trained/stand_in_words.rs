@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 
 use super::markup_trials::turn_forms::{TurnForms, WORDS};
-use crate::template::conversation::{REASONING, is_assistant};
+use crate::template::conversation::{ARGUMENTS, REASONING, is_assistant};
 
 /// Something that the assistant says, and the words by which a text shows it.
 #[derive(Clone, Debug)]
@@ -124,8 +124,7 @@ impl<'f> WordReplacer<'f> {
             replaced.insert("function".into(), self.call(at, function));
             return Json::Map(Arc::new(replaced));
         }
-        let arguments =
-            ["arguments", "parameters"].into_iter().find(|name| call.contains_key(*name));
+        let arguments = ARGUMENTS.into_iter().find(|name| call.contains_key(*name));
         let first = self.found.len();
         let mut text = None;
         if let Some(name) = arguments {

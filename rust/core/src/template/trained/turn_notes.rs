@@ -9,6 +9,7 @@ use std::slice;
 use std::sync::{Arc, PoisonError};
 
 use fastpack_template::json::{Json, Map};
+use fastpack_template::python_text;
 
 use super::documents::TurnText;
 use super::markup_trials::form_sample::{FormSample, TrainedPlace};
@@ -22,7 +23,7 @@ use crate::config::Turns;
 use crate::record::Conversation;
 use crate::report::ledger::{Note, NoteSet};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::{is_assistant, last_turn, prepared};
+use crate::template::conversation::{ARGUMENTS, CALLS, is_assistant, last_turn, prepared};
 
 /// Most forms whose notes are kept.
 const MOST_FORMS: usize = 1 << 14;
@@ -128,6 +129,7 @@ impl ChatTemplate {
             noting.defined_turns(options.turns, replaces.then_some(sample))
         };
         noting.look_for(&search_words, &texts);
+        noting.python_texts();
         Some(noting.notes)
     }
 }
@@ -321,6 +323,20 @@ impl Noting<'_> {
         self.notes.extend(notes);
     }
 
+    /// Notes the messages of which the text has content, or arguments of calls, as Python prints objects and lists.
+    fn python_texts(&mut self) {
+        let is_printed = |value: &Json| {
+            let is_nested = matches!(value, Json::List(_) | Json::Map(_));
+            let text = is_nested.then(|| python_text(value)).flatten();
+            // Without quotes, JSON is written so too.
+            text.is_some_and(|text| text.contains('\'') && self.whole.contains(&text))
+        };
+        let messages = self.messages.iter().enumerate();
+        let printed = messages.filter(|(_, message)| printable(message).any(is_printed));
+        let printed: Vec<usize> = printed.map(|(at, _)| at).collect();
+        self.note(Note::PrintedAsPython, printed);
+    }
+
     /// True if the text has the content of a message in which there is nothing to search for.
     fn shows_plain(&self, at: usize) -> bool {
         let mut plain = Map::clone(&self.messages[at]);
@@ -334,6 +350,25 @@ impl Noting<'_> {
         let text = silent.and_then(|silent| self.with(at, &silent));
         text.is_some_and(|text| text == self.whole)
     }
+}
+
+/// The content of a message, and the arguments of its calls.
+fn printable(message: &Map) -> impl Iterator<Item = &Json> {
+    let calls = match message.get(CALLS[0]) {
+        Some(Json::List(calls)) => &calls[..],
+        _ => &[],
+    };
+    let calls = calls.iter().chain(message.get(CALLS[1])).filter_map(|call| match call {
+        Json::Map(call) => Some(call),
+        _ => None,
+    });
+    let functions = calls.map(|call| match call.get("function") {
+        Some(Json::Map(function)) => function,
+        _ => call,
+    });
+    let arguments =
+        functions.filter_map(|function| ARGUMENTS.iter().find_map(|name| function.get(*name)));
+    message.get("content").into_iter().chain(arguments)
 }
 
 /// True if a text has JSON text that was encoded a second time: with its quotes escaped, or between quotes.

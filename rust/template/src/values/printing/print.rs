@@ -1,7 +1,8 @@
 //! Converts values to text by Python's `str` and `repr`.
 
 use crate::failure::{Failure, Outcome};
-use crate::render_limits::{MAX_NESTING, Meter};
+use crate::json::Json;
+use crate::render_limits::{Allowance, MAX_NESTING, Meter};
 use crate::text::{write_float, write_repr};
 use crate::values::key::Key;
 use crate::values::texts::text::Text;
@@ -32,6 +33,14 @@ pub(crate) fn to_text<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Text<
             meter.text(out)
         }
     }
+}
+
+/// Python's `str` of a JSON value; `None` if it is not known to print it alike, or is too large.
+pub fn python_text(value: &Json) -> Option<String> {
+    let mut text = String::new();
+    let meter = Meter::new(Allowance::RECORD, &|| 0, None);
+    write_str(&mut text, &Value::from_json(value), &meter).ok()?;
+    Some(text)
 }
 
 /// Writes `repr(value)`.
