@@ -18,7 +18,7 @@ from fastpack.arguments.functions import function_at, place_of
 from fastpack.arguments.message import Message
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.manifest import MANIFEST, manifest_of
-from fastpack.dataset.packed_files import LocalFiles
+from fastpack.dataset.packed_files import Access, LocalFiles, files_of
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.mistakes.suggestions import option_hint
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fastpack.options.storage import Storage
     from fastpack.types import JsonValue, StrPath
 
 __all__ = ["load_config", "load_manifest", "options_of_manifest", "recipe_of"]
@@ -101,14 +102,17 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
     return {name: _held(place, name, value) for name, value in held.items()}
 
 
-def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
+def load_manifest(  # type: ignore[explicit-any]  # as each option has it
+    folder: StrPath, storage: Mapping[str, str] | Storage | None = None
+) -> dict[str, Any]:
     """The options of the job that packed a folder, as keyword arguments of `pack_dir`.
 
     `output`, `exists` and `progress` belong to one call, and are not among them. Functions are only named: whoever
     wrote the folder chose the names, so nothing is loaded by them.
 
     Args:
-        folder: A folder that `pack_dir` wrote.
+        folder: A folder that `pack_dir` wrote, also a URL of one in remote storage.
+        storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
 
     Returns:
         The options that were given. Functions, and what JSON cannot hold, such as a live tokenizer, are described under
@@ -119,7 +123,14 @@ def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-a
         InputNotFoundError: The folder has no manifest.
         FastpackError: The manifest has changed since fastpack wrote it, or cannot be read.
     """
-    place = Path(folder_of("like", folder)) / MANIFEST
+    named = folder_of("like", folder, takes_urls=True)
+    if is_url(named):
+        files = files_of("like", named, Access.of("pack_dir", storage))
+        manifest = manifest_of(files)
+        if not manifest:
+            raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", files.shown(MANIFEST))
+        return options_of_manifest(Path(files.shown(MANIFEST)), manifest)
+    place = Path(named) / MANIFEST
     if not place.exists():
         raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", str(place))
     return options_of_manifest(place, manifest_of(LocalFiles(place.parent)))

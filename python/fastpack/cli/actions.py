@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import fastpack
 from fastpack.arguments.checks import check_choice, local_path
@@ -15,7 +15,10 @@ from fastpack.errors import FastpackError, LossError, OptionError
 from fastpack.types import Color
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastpack.cli.flags import Function
+    from fastpack.options.storage import Storage
 
 __all__ = ["Failed", "completion", "inspect", "pack", "repack", "report", "scan", "tokenizer", "verify"]
 
@@ -167,7 +170,9 @@ def _with_recipe(arguments: dict[str, object]) -> dict[str, object]:
     config, like = arguments.pop("config", None), arguments.pop("like", None)
     options: dict[str, object] = {}
     if isinstance(like, str):
-        options = load_manifest(like)
+        of_storage = {name: it for name, it in arguments.items() if name.partition(".")[0] == "storage"}
+        storage = with_values(of_storage).get("storage")
+        options = load_manifest(like, cast("Mapping[str, str] | Storage | None", storage))
         unheld = options.pop("unheld", {})
         for name, kind in unheld.items() if isinstance(unheld, dict) else ():
             if name not in arguments:

@@ -75,7 +75,7 @@ _RECIPES: Final = (
     Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", of_command=True),
     Flag(
         "--like",
-        "a folder that was packed before: its options hold again, but for --output; flags win over them",
+        "a folder that was packed before, also a URL of one: its options hold again, but for --output; flags win over them",
         metavar="DIR",
         of_command=True,
     ),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from fastpack._fastpack import one_line
 from fastpack.arguments.functions import typed_place
+from fastpack.arguments.urls import is_url
 from fastpack.cli.flags import FLAGS
 from fastpack.options import OPTIONS
+from fastpack.options.storage import Storage
 from fastpack.options.value import Value, nondefault_fields
 
 if TYPE_CHECKING:
@@ -97,8 +99,14 @@ def _plain(arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def after_pack(arguments: Mapping[str, object]) -> str:
-    """The command that shows a row of the folder that was packed."""
+    """The command that shows a row of the folder that was packed; empty if it takes credentials, which are not shown."""
+    if is_url(str(arguments["output"])) and _has_options(arguments.get("storage")):
+        return ""
     return _copied(["fastpack", "inspect", str(arguments["output"]), "--row", "0"])
+
+
+def _has_options(storage: object) -> bool:
+    return bool(storage.options if isinstance(storage, Storage) else storage)
 
 
 def _copied(words: Sequence[str]) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import multiprocessing
+import pickle
 import weakref
 from collections.abc import Callable  # noqa: TC003  the types of fields are looked at
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
@@ -86,6 +88,24 @@ class Function(Value, Generic[Returned]):  # type: ignore[explicit-any]  # the d
         if self.processes and self.per != "record":
             message = 'call functions of records alone; pass per="record" too'
             raise OptionError(message, "processes")
+        if self.processes:
+            _check_sent(self.function)
+
+
+def _check_sent(function: object) -> None:
+    """Refuses a function that other processes cannot be sent."""
+    try:
+        pickle.dumps(function)
+    except (pickle.PicklingError, AttributeError, TypeError) as failed:
+        message = (
+            f"cannot be sent the function `{_name_of(function)}`; define it with `def` at the top of a module, or "
+            "leave the processes out"
+        )
+        raise OptionError(message, "processes") from failed
+
+
+def _name_of(function: object) -> str:
+    return shown(getattr(function, "__qualname__", function))
 
 
 FUNCTION: Final[Mapping[str, Kind]] = {Function.kind: Function}
@@ -181,8 +201,15 @@ class OfRecords(Generic[Returned]):
             weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
         size = -(-len(records) // self.processes) or 1
         parts = [records[begin : begin + size] for begin in range(0, len(records), size)]
-        waiting = [self._pool.submit(_results_of, self.function, part) for part in parts]
-        return chain.from_iterable(it.result() for it in waiting)
+        try:
+            waiting = [self._pool.submit(_results_of, self.function, part) for part in parts]
+            return chain.from_iterable([it.result() for it in waiting])
+        except BrokenProcessPool as failed:
+            message = (
+                f"ended while they called the function `{_name_of(self.function)}`; define it in a module that they can "
+                'import: of the program itself they see what is defined outside of `if __name__ == "__main__":`'
+            )
+            raise OptionError(message, "processes") from failed
 
 
 def _checked(option: str, result: object) -> Record:

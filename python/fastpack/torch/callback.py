@@ -98,7 +98,13 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
                 "compute_loss_func=fastpack.torch.loss to the Trainer"
             )
             raise BatchError(message)
-        check(trainer.model_wrapped, batch, seq_lengths=lengths)
+        try:
+            check(trainer.model_wrapped, batch, seq_lengths=lengths)
+        except BatchError as refused:
+            if is_ours(trainer.data_collator):
+                raise
+            message = f"{_named(trainer.data_collator)} made a batch that fails the check: {refused}"
+            raise BatchError(message) from refused
 
 
 def calling_trainer() -> Trainer:

@@ -19,7 +19,7 @@ from fastpack.torch.reading.columns import Row, columns_of
 from fastpack.torch.shared_numbers import SharedNumbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     import pyarrow as pa
@@ -371,9 +371,10 @@ class _Loop:
         if self._stream is not None:
             self._stream.close()
 
-    def __del__(self) -> None:
-        """Stops the threads where a loop is left early."""
-        self.close()
+    def __del__(self, *, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Stops the threads where a loop is left early. They end with the interpreter, whose modules are gone then."""
+        if not is_finalizing():
+            self.close()
 
 
 class _RefusedLoop:

@@ -423,6 +423,15 @@ def test_a_hint_about_fields_repeats_none_that_was_given(write_jsonl, tokenizer_
         assert hint is None or fields.items() < json.loads(hint[1]).items()
 
 
+def test_a_record_without_a_field_of_its_shape_names_all_that_it_needs(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"query": "a", "response": "b"}])
+    reading = fastpack.Reading(fields={"prompt": "query"})
+    with pytest.raises(
+        fastpack.RecordError, match="expected `query` and `completion`, the fields of the shape"
+    ):
+        fastpack.pack_files(path, tokenizer_dir, max_length=64, reading=reading)
+
+
 def test_a_record_that_is_broken_names_what_leaves_it_out(write_jsonl, tokenizer_dir, tmp_path):
     hint = r'; on_bad_record="skip" leaves such records out, and counts them$'
     broken = tmp_path / "broken.jsonl"

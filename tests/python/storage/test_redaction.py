@@ -312,6 +312,15 @@ def test_no_recipe_tells_a_secret(place):
     assert not told, (len(told), told[0])
 
 
+@pytest.mark.parametrize("option", ["filter", "map"])
+def test_no_function_that_is_a_url_tells_a_secret(option, place):
+    for url in urls().values():
+        (place / "recipe.toml").write_text(f"{option} = {json.dumps(url)}\n")
+        with pytest.raises(fastpack.OptionError) as failed:
+            fastpack.load_config(place / "recipe.toml")
+        assert CANARY not in everything_in(failed.value)
+
+
 def test_what_a_job_leaves_holds_no_secret(place, tokenizer_dir):
     (place / "web").mkdir()
     (place / "web/0.jsonl").write_bytes((place / "data.jsonl").read_bytes())

@@ -17,6 +17,9 @@ from sealing import seal_again
 from web_server import Faults, serving
 
 import fastpack
+from fastpack.api import recipes
+from fastpack.cli.main import main
+from fastpack.cli.next_command import after_pack
 from fastpack.dataset.folder import Folder
 
 OPTIONS = {"max_length": 256, "format": fastpack.Format(shard_size=20_000), "progress": False}
@@ -405,3 +408,25 @@ assert fastpack.verify(url, sample=0).ok
         arguments = ["hf://datasets/org/rows/some/packed", str(packed), str(tmp_path / "cache")]
         subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True, timeout=120)
         assert any("a" * 40 in path for _, path, _ in server.requests)
+
+
+def test_a_command_packs_like_a_remote_folder(remote, corpus, tmp_path, capsys):
+    storage = ["--storage", json.dumps(remote.options["storage"])] if remote.options else []
+    code = main(["pack", "--like", remote.url, *storage, "-o", str(tmp_path / "again"), "--no-progress"])
+    assert code == 0, capsys.readouterr().err
+    again = tree(tmp_path / "again")
+    assert {name: it for name, it in tree(tmp_path / "packed").items() if name.endswith(".arrow")} == {
+        name: it for name, it in again.items() if name.endswith(".arrow")
+    }
+    with pytest.raises(fastpack.InputNotFoundError, match="no manifest of a packed folder"):
+        recipes.load_manifest(f"{remote.url}-not-there", **remote.options)
+
+
+def test_the_next_command_is_none_where_it_would_lack_credentials():
+    given = {"output": "s3://bucket/packed"}
+    assert after_pack(given) == "fastpack inspect s3://bucket/packed --row 0"
+    assert after_pack({**given, "storage": {"aws_region": "x"}}) == ""
+    assert after_pack({**given, "storage": fastpack.Storage({"aws_region": "x"})}) == ""
+    assert (
+        after_pack({"output": "packed", "storage": {"aws_region": "x"}}) == "fastpack inspect packed --row 0"
+    )

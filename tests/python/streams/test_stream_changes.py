@@ -7,6 +7,8 @@ import json
 import os
 import random
 import re
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 LENGTH = 48
 ROWS = 330
-"""Rows of a run that are read: fewer than one pass has."""
+"""Rows of a run that are read. A small source of a mix may begin again before that."""
 
 CHANGED = 5000
 """The number added to each token of a changed document: as many digits as before."""
@@ -87,12 +89,17 @@ def rows_of(stream: Iterator[Any], rows: int) -> list[list[int]]:
     return [row for table in itertools.islice(stream, rows) for row in table["input_ids"].to_pylist()]
 
 
-def surely_read(rows: list[list[int]], given: int, lanes: int, made: list[Document]) -> set[int]:
+def surely_read(rows: list[list[int]], given: int, options: dict[str, Any], made: list[Document]) -> set[int]:
     """Documents of which a part is not given, though the lane has read them: in part, or before another that is given."""
+    lanes, most = options["lanes"], LENGTH if options.get("overlong") == "truncate" else sys.maxsize
     pieces: dict[int, list[int]] = {}
+    left = [min(len(json.loads(document.text)["input_ids"]), most) for document in made]
     for number, row in enumerate(rows):
-        for token in set(row) - {0}:
-            pieces.setdefault(token - 1000, []).append(number)
+        for token, count in Counter(row).items():
+            # The rows of the next epoch have the document again.
+            if token and left[token - 1000] > 0:
+                left[token - 1000] -= count
+                pieces.setdefault(token - 1000, []).append(number)
     last: dict[tuple[int, str], int] = {}
     for document, places in pieces.items():
         if places[0] < given:
@@ -150,7 +157,7 @@ def test_a_change_of_what_open_rows_hold_is_refused_by_file_and_place(seed: int,
     with flat.stream(files, batch_size=1, **options) as stream:
         assert rows_of(stream, given) == rows[:given]
         state = stream.state_dict()
-    read = surely_read(rows, given, options["lanes"], made)
+    read = surely_read(rows, given, options, made)
     inside = [
         number
         for number, it in enumerate(made)
@@ -192,7 +199,7 @@ def test_without_strict_a_changed_file_goes_on(tmp_path: Path) -> None:
     with flat.stream(files, batch_size=1, **options) as whole:
         rows = rows_of(whole, 300)
     given = 120
-    chosen = next(iter(surely_read(rows, given, 1, made)))
+    chosen = next(iter(surely_read(rows, given, {"lanes": 1}, made)))
     with flat.stream(files, batch_size=1, **options) as stream:
         rows_of(stream, given)
         state = stream.state_dict()

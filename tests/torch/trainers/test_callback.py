@@ -129,7 +129,9 @@ def test_columns_that_a_trainer_strips_are_refused_whatever_the_collator(setting
 
 def test_the_collator_that_a_tokenizer_brings_is_refused(settings, folder, tokenizer):
     settings["per_device_train_batch_size"] = 1
-    with pytest.raises(BatchError, match=r"see each other: .*; leave out `attention_mask`"):
+    with pytest.raises(
+        BatchError, match=r"^`DataCollatorWithPadding`, .* see each other: .*; leave out `attention_mask`"
+    ):
         trained(settings, fastpack.hf.load(folder), processing_class=tokenizer, callbacks=[CheckCallback()])
 
 

@@ -312,6 +312,36 @@ def test_functions_of_one_record_give_what_those_of_batches_give(path, of_record
     assert packed(path, tokenizer_dir, filter=pickle.loads(pickle.dumps(good)), map=shout) == wanted
 
 
+def test_a_function_that_no_process_can_be_sent_is_refused():
+    def inner(record):
+        return bool(record)
+
+    for function in (lambda _: True, inner, inner.__call__):
+        with pytest.raises(
+            fastpack.OptionError, match=r"cannot be sent the function .*at the top of a module"
+        ):
+            fastpack.Function(function, per="record", processes=2)
+        assert fastpack.Function(function, per="record").processes == 0
+
+
+def test_a_function_that_the_processes_do_not_find_is_refused(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import fastpack\n"
+        "if __name__ == '__main__':\n"
+        "    def good(record):\n"
+        "        return True\n"
+        "    function = fastpack.Function(good, per='record', processes=1)\n"
+        "    records = [{'input_ids': [1, 2]}]\n"
+        "    try:\n"
+        "        fastpack.pack_records(records, max_length=8, filter=function)\n"
+        "    except fastpack.OptionError as refused:\n"
+        "        print(refused)\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert "ended while they called the function `'good'`; define it in a module" in done.stdout, done.stderr
+
+
 def test_a_function_of_one_record_may_add_leave_out_and_keep_fields(write_jsonl, tokenizer_dir):
     records = [
         {
