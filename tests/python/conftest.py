@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 # numpy's threads for matrices wait busily, and no test multiplies any.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.pop("LOCAL_WORLD_SIZE", None)
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so would the processes that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -37,9 +37,9 @@ def trained(output):
 
 
 def start(remote, ranks, begin, folder, pause):
-    """Starts the ranks of a run, each as a machine of its own: with a cache of its own."""
+    """Starts the ranks of a run, which share a cache, as those of one machine do."""
     for rank in range(ranks):
-        given = json.dumps([*remote, str(folder / f"cache-{ranks}-{rank}")])
+        given = json.dumps([*remote, str(folder / f"cache-{ranks}")])
         arguments = [given, rank, ranks, begin, folder / f"trained-{ranks}-{rank}.jsonl", pause]
         yield subprocess.Popen([sys.executable, SUPPORT / "train_remote.py", *map(str, arguments)])
 
@@ -86,7 +86,7 @@ def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
         )
         assert set(expected.values()) == {1}
 
-        # Two ranks train from there, with a cache of two shards each, until they are killed.
+        # Two ranks train from there, with a cache of two shards, until they are killed.
         shards = [len(it) for name, it in store.server.listing("bucket", "packed/train-").items()]
         assert len(shards) > 10
         most = 2 * max(shards)
@@ -106,9 +106,9 @@ def test_from_files_in_a_bucket_to_each_document_once(tmp_path):
         # Three ranks go on.
         for rank in list(start((packed, store.options, most), 3, len(done), tmp_path, 0)):
             assert rank.wait() == 0
+        held = [path.stat().st_size for path in (tmp_path / "cache-3").rglob("*.arrow")]
+        assert 0 < sum(held) <= most
         for rank in range(3):
-            held = [path.stat().st_size for path in (tmp_path / f"cache-3-{rank}").rglob("*.arrow")]
-            assert sum(held) <= most
             done |= trained(tmp_path / f"trained-3-{rank}.jsonl")
         assert sorted(done) == list(range(table.num_rows))
         assert Counter(document for row in done.values() for document in row) == expected
