@@ -11,7 +11,7 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use fastpack_tokenize::loading::regular;
 
-use super::fetching::in_order::{Access, ObjectReader};
+use super::fetching::in_order::{Access, ObjectReader, SCATTERED};
 use super::fetching::object::Object;
 use super::fetching::table_parts::{Ranged, RangedReader};
 use super::stat::Stat;
@@ -100,8 +100,16 @@ impl Location {
 
     /// Opens the file, to read small stretches of it that lie apart: at `places` if they are known, in order.
     pub(crate) fn open_scattered(&self, places: impl Iterator<Item = u64>) -> io::Result<OpenFile> {
-        let places = if self.is_remote() { places.collect() } else { VecDeque::new() };
-        self.open_for(Access::Scattered(places))
+        self.open_stretches(places.map(|place| place..place + SCATTERED))
+    }
+
+    /// Opens the file, to read stretches of it that lie apart, in order.
+    pub(crate) fn open_stretches(
+        &self,
+        stretches: impl Iterator<Item = Range<u64>>,
+    ) -> io::Result<OpenFile> {
+        let stretches = if self.is_remote() { stretches.collect() } else { VecDeque::new() };
+        self.open_for(Access::Scattered(stretches))
     }
 
     fn open_for(&self, access: Access) -> io::Result<OpenFile> {

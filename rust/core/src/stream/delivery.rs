@@ -357,7 +357,10 @@ impl Delivery<'_, '_> {
                 count_documents(&self.lanes, (&mut self.shares, &mut packed_counts), &step.rows);
                 step.packed_counts.drain(..).for_each(|(_, of_lane)| packed_counts.merge(of_lane));
                 self.numbered.number(&mut packed_counts.ledger);
-                added.push(AddedLengths::of(&packed_counts));
+                // Those of the first step are never taken back.
+                if !places.is_empty() {
+                    added.push(AddedLengths::of(&packed_counts));
+                }
                 self.packed_counts.merge(packed_counts);
                 (self.next, self.step) = (step.next, self.step + 1);
                 let counts =
@@ -368,7 +371,7 @@ impl Delivery<'_, '_> {
             built.batch
         };
         self.packed_counts.shorten_lengths(MOST_LENGTHS);
-        for ((place, next), lengths) in places.iter_mut().zip(&steps[1..]).zip(added.drain(1..)) {
+        for ((place, next), lengths) in places.iter_mut().zip(&steps[1..]).zip(added) {
             place.lengths = lengths;
             place.lanes = next.before.iter().map(|(at, state)| self.numbered(*at, state)).collect();
         }

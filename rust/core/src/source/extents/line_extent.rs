@@ -19,6 +19,9 @@ use crate::util::control::Control;
 /// Bytes that are read at a time to find the newline for a cut: a page.
 const STEP: usize = 4 << 10;
 
+/// Bytes that are fetched behind a range of which the end of the last line is not known.
+const LAST_LINE: u64 = 8 << 10;
+
 /// The lines in a range of a file.
 pub(crate) struct LineExtent {
     path: Arc<Path>,
@@ -93,8 +96,10 @@ impl LineExtent {
     /// The lines that begin in some ranges, one range after the other, identified by the offset at which they begin.
     pub(crate) fn near_each(file: &SourceFile, ranges: Vec<Range<u64>>) -> Result<Self> {
         let path = Arc::clone(&file.path);
-        let places = ranges.iter().map(|range| range.start.saturating_sub(1));
-        let opened = file.location.open_scattered(places).map_err(Error::io(&*path))?;
+        // From the end of the line before a range to that of its last line, which is mostly no longer than that.
+        let lines = |it: &Range<u64>| it.start.saturating_sub(1)..it.end + LAST_LINE;
+        let opened = file.location.open_stretches(ranges.iter().map(lines));
+        let opened = opened.map_err(Error::io(&*path))?;
         let (indexed, later) = (is_indexed(&file.location)?, ranges.into_iter());
         let (at, end, line, taken, size) = (0, 0, None, 0, file.size);
         Ok(Self { path, file: opened, at, end, line, indexed, taken, later, size })

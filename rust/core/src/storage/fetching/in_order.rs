@@ -19,9 +19,9 @@ const PIECE: u64 = 8 << 20;
 const PIECES_AHEAD: usize = 4;
 
 /// Bytes that are fetched at a time where reads are scattered: most lines are shorter.
-const SCATTERED: u64 = 16 << 10;
+pub(in crate::storage) const SCATTERED: u64 = 16 << 10;
 
-/// Scattered stretches that are fetched ahead.
+/// Scattered stretches that are fetched ahead, of no more bytes than pieces are.
 const STRETCHES_AHEAD: usize = 24;
 
 /// The order in which a reader will be asked for bytes.
@@ -29,8 +29,21 @@ const STRETCHES_AHEAD: usize = 24;
 pub(crate) enum Access {
     /// From the beginning to the end of a range.
     Range(Range<u64>),
-    /// In small stretches that lie apart, at these places if they are known, in order.
-    Scattered(VecDeque<u64>),
+    /// In stretches that lie apart; those that are known, in order.
+    Scattered(VecDeque<Range<u64>>),
+}
+
+/// Fetched bytes, and the place of the first.
+#[derive(Debug)]
+struct FetchedPiece {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl FetchedPiece {
+    fn range(&self) -> Range<u64> {
+        self.start..self.start + self.bytes.len() as u64
+    }
 }
 
 /// The bytes of an object.
@@ -39,14 +52,17 @@ pub(crate) struct ObjectReader {
     object: Arc<Object>,
     access: Access,
     at: u64,
-    piece: Option<(u64, Bytes)>,
+    /// The piece that is read, last. The scattered one before it stays: who looks for the end of a stretch behind it goes back to its
+    /// beginning.
+    pieces: Vec<FetchedPiece>,
     ahead: VecDeque<Fetched>,
 }
 
 impl ObjectReader {
     pub(in crate::storage) fn new(object: &Arc<Object>, access: Access) -> Self {
         let at = if let Access::Range(range) = &access { range.start } else { 0 };
-        Self { object: Arc::clone(object), access, at, piece: None, ahead: VecDeque::new() }
+        let (pieces, ahead) = (Vec::new(), VecDeque::new());
+        Self { object: Arc::clone(object), access, at, pieces, ahead }
     }
 
     /// A reader that fetches nothing ahead of the first piece.
@@ -84,16 +100,17 @@ impl ObjectReader {
 
     /// Brings the piece with the next byte. Returns whether there is one.
     fn bring(&mut self) -> io::Result<bool> {
-        let holds =
-            |start: u64, bytes: &Bytes, at: u64| (start..start + bytes.len() as u64).contains(&at);
-        if self.piece.as_ref().is_some_and(|(start, bytes)| holds(*start, bytes, self.at)) {
+        if let Some(at) = self.pieces.iter().position(|piece| piece.range().contains(&self.at)) {
+            let piece = self.pieces.remove(at);
+            self.pieces.push(piece);
             return Ok(true);
         }
-        let wanted = self.piece_at(self.at);
+        let wanted = self.known_stretch().unwrap_or_else(|| self.piece_at(self.at));
         if wanted.is_empty() {
             return Ok(false);
         }
-        self.piece = None;
+        let kept = usize::from(matches!(self.access, Access::Scattered(_)));
+        self.pieces.drain(..self.pieces.len().saturating_sub(kept));
         while self.ahead.front().is_some_and(|first| first.range.end <= self.at) {
             self.ahead.pop_front();
         }
@@ -107,8 +124,16 @@ impl ObjectReader {
         let first = begun.unwrap_or_else(|| self.object.begin(wanted));
         let (start, end) = (first.range.start, first.range.end);
         self.go_ahead(end);
-        self.piece = Some((start, first.wait()?));
+        self.pieces.push(FetchedPiece { start, bytes: first.wait()? });
         Ok(true)
+    }
+
+    /// The next scattered stretch, if it has the next byte.
+    fn known_stretch(&mut self) -> Option<Range<u64>> {
+        let Access::Scattered(coming) = &mut self.access else { return None };
+        coming.front().filter(|next| next.contains(&self.at))?;
+        let Range { start, end } = coming.pop_front()?;
+        Some(start..end.min(start + PIECE).min(self.object.stat().size))
     }
 
     /// Begins to fetch the pieces from `end` on, or the next scattered stretches.
@@ -116,12 +141,16 @@ impl ObjectReader {
         let last = match &mut self.access {
             Access::Range(range) => range.end.min(self.object.stat().size),
             Access::Scattered(coming) => {
+                let length = |fetched: &Fetched| fetched.range.end - fetched.range.start;
+                let mut held: u64 = self.ahead.iter().map(length).sum();
                 while self.ahead.len() < STRETCHES_AHEAD
-                    && let Some(next) = coming.pop_front()
+                    && held < PIECE * PIECES_AHEAD as u64
+                    && let Some(Range { start, end: last }) = coming.pop_front()
                 {
-                    let stretch = next..(next + SCATTERED).min(self.object.stat().size);
-                    if next >= end && !stretch.is_empty() {
+                    let stretch = start..last.min(start + PIECE).min(self.object.stat().size);
+                    if start >= end && !stretch.is_empty() {
                         let Some(begun) = self.object.begin_ahead(stretch) else { break };
+                        held += length(&begun);
                         self.ahead.push_back(begun);
                     }
                 }
@@ -142,7 +171,7 @@ impl Read for ObjectReader {
         if buffer.is_empty() || !self.bring()? {
             return Ok(0);
         }
-        let Some((start, bytes)) = &self.piece else { return Ok(0) };
+        let Some(FetchedPiece { start, bytes }) = self.pieces.last() else { return Ok(0) };
         let from = usize::try_from(self.at - start).expect("it lies in the piece");
         let read = buffer.len().min(bytes.len() - from);
         buffer[..read].copy_from_slice(&bytes[from..from + read]);

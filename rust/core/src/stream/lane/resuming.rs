@@ -54,7 +54,7 @@ impl Lane {
             ages.push(age);
         }
         let closed = rows - ages.len();
-        let open_blocks = self.hashes_of_blocks(&pieces);
+        let (placed, open_blocks) = self.placed(&pieces);
         let pool = |(pool, open): (&PoolPlace, Option<u32>)| {
             let PoolPlace { next, credit, ended, exhausted, dealt, passes, .. } = *pool;
             let read = match &pool.current {
@@ -91,7 +91,7 @@ impl Lane {
                 rows: self.pictures_of_rows(&pieces),
                 next: self.pools.iter().map(|pool| self.pictures_of_next(pool)).collect(),
             }),
-            pieces: self.placed(&pieces),
+            pieces: placed,
         };
         snapshot.to_bytes()
     }
@@ -123,25 +123,9 @@ impl Lane {
         current.numbers.clone().flat_map(|number| block.pictures_of(number)).copied().collect()
     }
 
-    /// The hash of the blocks of some pieces, for each pool; `None` where there are none.
-    fn hashes_of_blocks(&self, pieces: &[(Piece, usize)]) -> Vec<Option<u32>> {
-        let first = self.packed.first_document();
-        let numbers = pieces.iter().map(|(piece, _)| first + u64::from(piece.document));
-        let mut blocks: BTreeMap<(usize, BlockAddress), u32> = BTreeMap::new();
-        for number in numbers {
-            let StoredBlock { pool, address, hash, .. } = *held(&self.held, number);
-            blocks.insert((pool, address), hash);
-        }
-        let of_pool = |number: usize| {
-            let of_pool = blocks.iter().filter(|((pool, _), _)| *pool == number);
-            let hashes: Vec<u32> = of_pool.map(|(_, hash)| *hash).collect();
-            (!hashes.is_empty()).then(|| hash_of_blocks(&hashes))
-        };
-        (0..self.pools.len()).map(of_pool).collect()
-    }
-
-    /// Pieces with their places, ascending. Each comes with the number of its row.
-    fn placed(&self, pieces: &[(Piece, usize)]) -> Vec<RowPiece> {
+    /// Pieces with their places, ascending, and the hash of their blocks for each pool; `None` where there are none. Each piece comes
+    /// with the number of its row.
+    fn placed(&self, pieces: &[(Piece, usize)]) -> (Vec<RowPiece>, Vec<Option<u32>>) {
         // Numbers ascend as places do, in each pool.
         let number = |(piece, _): &(Piece, usize)| {
             (u64::from(piece.document) << u32::BITS) | u64::from(piece.start)
@@ -150,11 +134,17 @@ impl Lane {
         order.sort_unstable();
         let first = self.packed.first_document();
         let mut blocks = self.held.iter().peekable();
+        // The documents of one block may lie in two: those of a state, and those that were read behind them.
+        let mut hashes: Vec<Vec<u32>> = vec![Vec::new(); self.pools.len()];
+        let mut last_blocks: Vec<Option<BlockAddress>> = vec![None; self.pools.len()];
         let place = |(_, index): (u64, usize)| {
             let (piece, row) = pieces[index];
             let number = first + u64::from(piece.document);
             while blocks.next_if(|held| held.end() <= number).is_some() {}
             let held = blocks.peek().expect("the block of a document in a row");
+            if last_blocks[held.pool].replace(held.address) != Some(held.address) {
+                hashes[held.pool].push(held.hash);
+            }
             let at = held.index(number);
             let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
             let part = (!is_whole).then_some((piece.start, piece.length));
@@ -166,7 +156,8 @@ impl Lane {
         if self.pools.len() > 1 {
             placed.sort_by_key(|it| it.piece.document.pool);
         }
-        placed
+        let hash_of_pool = |hashes: &Vec<u32>| (!hashes.is_empty()).then(|| hash_of_blocks(hashes));
+        (placed, hashes.iter().map(hash_of_pool).collect())
     }
 
     /// The first round of each pool that the state after the last row needs.
