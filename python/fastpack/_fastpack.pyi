@@ -74,6 +74,7 @@ __all__ = [
     "inspect_row",
     "is_beginning",
     "is_sealed",
+    "line_fault",
     "list_groups",
     "merge_states",
     "one_line",
