@@ -31,8 +31,8 @@ ROOT: Final = Path(__file__).parent.parent
 MINORS: Final = range(10, 15)
 """The minor versions of Python 3 that a wheel is tried on."""
 
-LARGEST: Final = 18_000_000
-"""The most bytes of a wheel: the one for Linux on x86-64 has 15.7 million."""
+LARGEST: Final = 10_000_000
+"""The most bytes of a wheel."""
 
 LICENCES: Final = ("LICENSE", "THIRD_PARTY_LICENSES.txt")
 """The files of a wheel beside the code."""

@@ -124,16 +124,12 @@ def load_manifest(  # type: ignore[explicit-any]  # as each option has it
         FastpackError: The manifest has changed since fastpack wrote it, or cannot be read.
     """
     named = folder_of("like", folder, takes_urls=True)
-    if is_url(named):
-        files = files_of("like", named, Access.of("pack_dir", storage))
-        manifest = manifest_of(files)
-        if not manifest:
-            raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", files.shown(MANIFEST))
-        return options_of_manifest(Path(files.shown(MANIFEST)), manifest)
-    place = Path(named) / MANIFEST
-    if not place.exists():
-        raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", str(place))
-    return options_of_manifest(place, manifest_of(LocalFiles(place.parent)))
+    access = Access.of("pack_dir", storage)
+    files = files_of("like", named, access) if is_url(named) else LocalFiles(Path(named))
+    place, manifest = files.shown(MANIFEST), manifest_of(files)
+    if not manifest:
+        raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", place)
+    return options_of_manifest(Path(place), manifest)
 
 
 def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from fastpack.arguments.checks import shortened
-from fastpack.arguments.urls import collapsed_scheme, is_mistyped_url, is_url, is_wrapped_url
+from fastpack.arguments.urls import is_meant_as_url
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def place_of(function: object) -> str:
 def function_at(text: str) -> object:
     """Loads the function named by `file.py:name` or `module:name`."""
     place, _, name = text.rpartition(":")
-    is_address = is_url(text.lstrip()) or is_mistyped_url(text) or is_wrapped_url(text)
-    if not place or is_address or collapsed_scheme(text.lstrip()):
+    if not place or is_meant_as_url(text):
         message = f"`{shortened(text, _QUOTED)}` is no function such as filters.py:good or module:good"
         raise OptionError(message, "function")
     try:

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-__all__ = ["collapsed_scheme", "is_mistyped_url", "is_url", "is_wrapped_url", "scheme_of"]
+__all__ = ["collapsed_scheme", "is_meant_as_url", "is_mistyped_url", "is_url", "is_wrapped_url", "scheme_of"]
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 """The beginning of a URL."""
@@ -46,6 +46,16 @@ def collapsed_scheme(text: str) -> str | None:
 def is_wrapped_url(text: str) -> bool:
     """True if a URL lies within a text that does not begin with one."""
     return scheme_of(text) is None and _WRAPPED.search(text) is not None
+
+
+def is_meant_as_url(text: str) -> bool:
+    """True for a URL, however it is written, and for a text with one in it."""
+    stripped = text.lstrip()
+    return (
+        bool(scheme_of(stripped) or collapsed_scheme(stripped))
+        or is_mistyped_url(text)
+        or is_wrapped_url(text)
+    )
 
 
 def is_mistyped_url(text: str) -> bool:

@@ -206,8 +206,9 @@ class OfRecords(Generic[Returned]):
             return chain.from_iterable([it.result() for it in waiting])
         except BrokenProcessPool as failed:
             message = (
-                f"ended while they called the function `{_name_of(self.function)}`; define it in a module that they can "
-                'import: of the program itself they see what is defined outside of `if __name__ == "__main__":`'
+                f"ended while they called the function `{_name_of(self.function)}`: they were killed, or did not find it; "
+                "define it in a module that they can import, since of the program itself they see what is defined outside "
+                'of `if __name__ == "__main__":`, and give them memory'
             )
             raise OptionError(message, "processes") from failed
 

@@ -139,28 +139,50 @@ def test_documents_that_rows_left_out_count_among_what_is_lost(validation, tmp_p
     assert f"{report.dropped['too_long'].documents:,} documents left out as too long" in text
 
 
-def _fits(files, length, overlong="drop"):
-    return fastpack.scan(files, TOKENIZER, max_length=length, overlong=overlong).fits
+def _fits(files, length):
+    return fastpack.scan(files, TOKENIZER, max_length=length, overlong="drop").fits
 
 
-@pytest.mark.parametrize("overlong", ["truncate", "trim", "split"])
-def test_what_rows_cut_off_counts_among_what_is_lost(overlong, tmp_path):
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"overlong": overlong} for overlong in ("truncate", "trim", "split")),
+        *({"strategy": strategy} for strategy in ("concat", "none", "sequential")),
+        {"files": "text"},
+        {"files": "pairs"},
+        {"files": "mixed"},
+    ],
+    ids=str,
+)
+def test_the_table_of_other_lengths_has_what_a_scan_says(options, tmp_path, write_jsonl):
     from fastpack.report.display.row_facts import facts_of
 
-    read = fastpack.scan(CHAT, TOKENIZER, max_length=128).read.tokens
-    report = fastpack.pack_dir(
-        CHAT, tmp_path / "rows", tokenizer=TOKENIZER, max_length=128, overlong=overlong, max_lost="100%"
-    )
-    assert report.truncated.tokens > 0 or overlong == "split"
+    words = "the river has boats " * 40
+    records = {
+        "text": [{"text": words}] * 9,
+        "pairs": [{"prompt": "say ", "completion": words}] * 9,
+    }
+    options = dict(options)
+    kind = options.pop("files", "")
+    lines = write_jsonl(records.get(kind, records["text"]))
+    given = {
+        "files": {"": CHAT, "mixed": [CHAT, lines]}.get(kind, lines),
+        "tokenizer": TOKENIZER,
+        "train_on": "all",
+        **options,
+    }
+    report = fastpack.pack_dir(output=tmp_path / "rows", max_length=128, max_lost="100%", **given)
     costs = {cost.max_length: cost for cost in facts_of(Folder(tmp_path / "rows"), report).costs}
     for length in (64, 128, 256):
-        [fit] = _fits(CHAT, length, overlong)
-        too_long = fit.truncated.tokens + sum(
-            it.tokens for why, it in fit.dropped.items() if why == "too_long"
-        )
-        assert costs[length].lost - 1e-9 <= too_long / read <= costs[length].at_most + 1e-9
-    [fit] = _fits(CHAT, 128, overlong)
-    assert costs[128].lost == costs[128].at_most == pytest.approx(fit.truncated.tokens / read)
+        scan = fastpack.scan(max_length=length, **given)
+        [fit] = scan.fits
+        lost = fit.lost_tokens / scan.read.tokens
+        assert costs[length].lost - 1e-9 <= lost <= costs[length].at_most + 1e-9
+        if length <= 128 and kind != "mixed" and options.get("overlong") != "trim":
+            assert costs[length].lost == costs[length].at_most
+            assert costs[length].rows == fit.rows
+    [fit] = fastpack.scan(max_length=128, **given).fits
+    assert kind == "mixed" or costs[128].at_most == pytest.approx(fit.lost_tokens / scan.read.tokens)
 
 
 def test_a_folder_of_which_no_token_is_kept_has_a_page(tmp_path):

@@ -18,6 +18,7 @@ from conftest import conversation, sentence
 from containers import sequence
 from mds_shards import shard
 from pyarrow import parquet
+from web_server import serving
 
 import fastpack
 
@@ -366,3 +367,21 @@ def test_a_sample_of_limited_sources_is_refused(path, tokenizer_dir):
     sources = [{"path": path, "limit": 10}]
     with pytest.raises(fastpack.OptionError, match=r"`sample`.*`limit`; leave one of them out"):
         fastpack.scan(files=sources, tokenizer=tokenizer_dir, sample=5)
+
+
+def test_a_window_of_a_remote_file_is_read_by_one_request(tmp_path, tokenizer_dir):
+    (tmp_path / "web").mkdir()
+    lines = "".join(
+        json.dumps({"text": f"{at} " + "the river has boats " * 20}) + "\n" for at in range(20_000)
+    )
+    (tmp_path / "web/a.jsonl").write_text(lines)
+    with serving(tmp_path / "web") as server:
+        report = fastpack.scan(f"{server.url}/a.jsonl", tokenizer_dir, max_length=256, sample=2000)
+        spans = [
+            tuple(map(int, span.removeprefix("bytes=").split("-"))) for *_, span in server.requests if span
+        ]
+    assert report.sample is not None
+    # A window has eight records; sixteen more windows tell their mean size. A window that would reach beyond its part lies in two.
+    windows = 2000 / 8 + 16
+    assert len(spans) < 1.5 * windows
+    assert sum(end - start + 1 for start, end in spans) < 4 * report.sample.bytes

@@ -39,7 +39,7 @@ CALLS = {
     "folder": lambda url: PackedDataset(url, storage=QUICK)[0],
     "several folders": lambda url: PackedDataset("packed", url, storage=QUICK)[0],
     "cache": lambda url: PackedDataset("packed", cache_dir=url)[0],
-    "plan": lambda url: PackedDataset("packed", split=url),
+    "split": lambda url: PackedDataset("packed", split=url),
     "stream": rows_of_stream,
     "state of a stream": lambda url: StreamDataset(
         fastpack.stream("data.jsonl", max_length=64)

@@ -550,3 +550,26 @@ def test_a_child_of_a_process_that_has_connected_is_refused_by_name(address):
     said, codes = run_served(FORKED, address)
     assert "gRPC does not survive a fork" in said
     assert codes == "0 2"
+
+
+LEFT = """
+import sys
+import fastpack
+from fastpack.torch import StreamDataset
+
+source = sys.argv[1]
+rows = fastpack.connect(source) if source.startswith("unix:") else fastpack.stream(source, max_length=24, epochs=None)
+loop = iter(StreamDataset(rows))
+next(loop)
+print("ends")
+"""
+
+
+@pytest.mark.parametrize("where", ["here", "another process"])
+def test_a_process_says_nothing_of_a_loop_that_it_leaves_early(where, files, request):
+    source = str(files) if where == "here" else request.getfixturevalue("address")
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, source], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert (done.returncode, done.stdout) == (0, "ends\n"), done.stderr[-3000:]
+    assert "Exception ignored" not in done.stderr

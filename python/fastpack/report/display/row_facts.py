@@ -9,6 +9,7 @@ import numpy as np
 
 from fastpack._fastpack import row_documents
 from fastpack.api import plan
+from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.dataset.inspection import inspect
 from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.errors import FastpackError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
     from fastpack.report.report import Report
-    from fastpack.types import FsspecFileSystem, Overlong
+    from fastpack.types import FsspecFileSystem, Overlong, Strategy
 
     Numbers = npt.NDArray[np.int64]
 
@@ -38,18 +39,8 @@ _SOURCES: Final = 12
 """The most sources that are shown by name."""
 
 
-_PLANNED_AS: Final[Mapping[str, Overlong]] = {
-    "drop": "drop",
-    "error": "drop",
-    "mixed": "drop",
-    "split": "split",
-    "trim": "truncate",
-    "truncate": "truncate",
-}
-"""The choice by which rows of other lengths are planned, by that of the job."""
-
-_TEXT: Final = "text"
-"""The shape of records that are one text."""
+_BOUNDS: Final[Mapping[str, tuple[Overlong, ...]]] = {"error": ("drop",), "trim": ("truncate", "drop")}
+"""The choices that lose the least and the most, for those that no plan of lengths follows."""
 
 _TOO_LONG: Final = "too_long"
 """The reason of documents that were left out because no row has room for them."""
@@ -105,14 +96,13 @@ def facts_of(packed: Folder, report: Report) -> RowFacts:
     most = report.max_length or int(sums.max(initial=1))
     dropped = report.dropped.get(_TOO_LONG)
     too_long = (dropped.documents, dropped.tokens) if dropped else (0, 0)
-    left_out = too_long[1] + report.truncated.tokens
     return RowFacts(
         lengths=lengths,
         fills=sums / most,
         counts=counts,
         sources=_shares(lengths, files, report.sources),
         too_long=too_long,
-        costs=list(_costs(lengths, most, report.tokens.kept, left_out, _overlong(packed, report))),
+        costs=list(_costs(lengths, most, packed, report)),
         rows=list(_rows(packed, split, table.num_rows)),
     )
 
@@ -140,46 +130,45 @@ def _shares(lengths: Numbers, files: Numbers, names: list[str]) -> list[tuple[st
     return [*shown, *([(f"and {len(names) - _SOURCES:,} more", rest)] if rest else [])]
 
 
-def _overlong(packed: Folder, report: Report) -> str:
-    """The choice about documents that are longer than a row; `"mixed"` if texts are split, and others of the job dropped."""
+def _overlong(packed: Folder, report: Report) -> tuple[Overlong | None, ...]:
+    """The choices about documents that are longer than a row by which the job loses the least and the most of them; one if it is known."""
     chosen = packed.options.get("overlong")
-    if chosen:
-        return str(chosen)
-    shapes = {each.shape for each in report.inputs}
-    if _TEXT in shapes:
-        return "split" if shapes == {_TEXT} else "mixed"
-    return "drop"
+    if isinstance(chosen, str):
+        return _BOUNDS.get(chosen, (cast("Overlong", chosen),))
+    if cuts_at_row_end(packed.options.get("strategy")):
+        return (None,)
+    # Texts are split by default, also those that a prompt other than the chat template makes.
+    are_texts = {each.shape == "text" or each.prompt not in {"", "chat_template"} for each in report.inputs}
+    if len(are_texts) != 1:
+        return ("split", "drop")
+    return ("split",) if are_texts == {True} else ("drop",)
 
 
-def _lost(lengths: Numbers, length: int, overlong: str) -> tuple[int, int]:
-    """The tokens that rows of a length lose of documents of some lengths: at least, and at most."""
-    longer = lengths[lengths > length]
-    cut, whole = int((longer - length).sum()), int(longer.sum())
-    choices = {"truncate": (cut, cut), "trim": (cut, whole), "split": (0, 0), "mixed": (0, whole)}
-    return choices.get(overlong, (whole, whole))
-
-
-def _costs(lengths: Numbers, most: int, kept: int, left_out: int, overlong: str) -> Iterator[Cost]:
+def _costs(lengths: Numbers, most: int, packed: Folder, report: Report) -> Iterator[Cost]:
     """The results of packing the documents into rows of a quarter to four times the length `most`.
 
-    These documents stand for all of `kept` tokens. Others of `left_out` tokens were longer than `most`, or cut off, and are in no row:
-    shorter rows lose them, longer ones may.
+    They stand for all tokens that the job kept. Others were longer than a row, or cut off, and are in no row: shorter rows lose them,
+    longer ones may.
     """
+    dropped = report.dropped.get(_TOO_LONG)
+    left_out = (dropped.tokens if dropped else 0) + report.truncated.tokens
     chosen = lengths[:: max(1, len(lengths) // _PLANNED)]
-    held, total = int(lengths.sum()), kept + left_out
-    how: Overlong = _PLANNED_AS[overlong]
+    held, kept = int(chosen.sum()), report.tokens.kept
+    total = kept + left_out
+    strategy = cast("Strategy", packed.options.get("strategy") or "mix")
     for length in (most // 4, most // 2, most, most * 2, most * 4):
         if length < 1 or not held or not total:
             continue
         try:
-            found = plan(chosen, max_length=length, overlong=how)
+            found = [
+                plan(chosen, max_length=length, strategy=strategy, overlong=how)
+                for how in _overlong(packed, report)
+            ]
         except FastpackError:
             continue
-        least, greatest = (it / held * kept for it in _lost(lengths, length, overlong))
-        known = least + (left_out if length <= most else 0)
-        yield Cost(
-            length, len(found.offsets) - 1, known / total, (greatest + left_out) / total, 1 - found.fill
-        )
+        lost = [(held - each.tokens) / held * kept for each in found]
+        known = min(lost) + (left_out if length <= most else 0)
+        yield Cost(length, len(found[0]), known / total, (max(lost) + left_out) / total, 1 - found[0].fill)
 
 
 def _rows(packed: Folder, split: str, count: int) -> Iterator[PackedRow]:

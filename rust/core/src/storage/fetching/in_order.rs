@@ -132,8 +132,7 @@ impl ObjectReader {
     fn known_stretch(&mut self) -> Option<Range<u64>> {
         let Access::Scattered(coming) = &mut self.access else { return None };
         coming.front().filter(|next| next.contains(&self.at))?;
-        let Range { start, end } = coming.pop_front()?;
-        Some(start..end.min(start + PIECE).min(self.object.stat().size))
+        coming.pop_front().map(|stretch| fetched_of(&stretch, &self.object))
     }
 
     /// Begins to fetch the pieces from `end` on, or the next scattered stretches.
@@ -145,10 +144,10 @@ impl ObjectReader {
                 let mut held: u64 = self.ahead.iter().map(length).sum();
                 while self.ahead.len() < STRETCHES_AHEAD
                     && held < PIECE * PIECES_AHEAD as u64
-                    && let Some(Range { start, end: last }) = coming.pop_front()
+                    && let Some(stretch) = coming.pop_front()
                 {
-                    let stretch = start..last.min(start + PIECE).min(self.object.stat().size);
-                    if start >= end && !stretch.is_empty() {
+                    let stretch = fetched_of(&stretch, &self.object);
+                    if stretch.start >= end && !stretch.is_empty() {
                         let Some(begun) = self.object.begin_ahead(stretch) else { break };
                         held += length(&begun);
                         self.ahead.push_back(begun);
@@ -164,6 +163,11 @@ impl ObjectReader {
             self.ahead.push_back(begun);
         }
     }
+}
+
+/// The part of a scattered stretch that is fetched at once.
+fn fetched_of(stretch: &Range<u64>, object: &Object) -> Range<u64> {
+    stretch.start..stretch.end.min(stretch.start + PIECE).min(object.stat().size)
 }
 
 impl Read for ObjectReader {

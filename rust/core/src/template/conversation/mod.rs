@@ -23,6 +23,21 @@ pub(crate) const CALLS: [&str; 3] = ["tool_calls", "function_call", "function_ca
 /// The keys under which calls hold their arguments.
 pub(crate) const ARGUMENTS: [&str; 2] = ["arguments", "parameters"];
 
+/// The functions that are called by a value of [`CALLS`].
+pub(crate) fn called_functions(calls: &Json) -> impl Iterator<Item = &Map> {
+    let calls = match calls {
+        Json::List(calls) => &calls[..],
+        call => std::slice::from_ref(call),
+    };
+    calls.iter().filter_map(|call| match call {
+        Json::Map(call) => match call.get("function") {
+            Some(Json::Map(function)) => Some(&**function),
+            _ => Some(&**call),
+        },
+        _ => None,
+    })
+}
+
 /// A message as templates see it: without keys whose value is null, and with its reasoning under `thinking`
 /// and `reasoning_content`.
 fn prepare(message: &Map) -> Cow<'_, Map> {

@@ -23,7 +23,9 @@ use crate::config::Turns;
 use crate::record::Conversation;
 use crate::report::ledger::{Note, NoteSet};
 use crate::template::chat::ChatTemplate;
-use crate::template::conversation::{ARGUMENTS, CALLS, is_assistant, last_turn, prepared};
+use crate::template::conversation::{
+    ARGUMENTS, CALLS, called_functions, is_assistant, last_turn, prepared,
+};
 
 /// Most forms whose notes are kept.
 const MOST_FORMS: usize = 1 << 14;
@@ -354,18 +356,7 @@ impl Noting<'_> {
 
 /// The content of a message, and the arguments of its calls.
 fn printable(message: &Map) -> impl Iterator<Item = &Json> {
-    let calls = match message.get(CALLS[0]) {
-        Some(Json::List(calls)) => &calls[..],
-        _ => &[],
-    };
-    let calls = calls.iter().chain(message.get(CALLS[1])).filter_map(|call| match call {
-        Json::Map(call) => Some(call),
-        _ => None,
-    });
-    let functions = calls.map(|call| match call.get("function") {
-        Some(Json::Map(function)) => function,
-        _ => call,
-    });
+    let functions = CALLS.iter().filter_map(|key| message.get(*key)).flat_map(called_functions);
     let arguments =
         functions.filter_map(|function| ARGUMENTS.iter().find_map(|name| function.get(*name)));
     message.get("content").into_iter().chain(arguments)

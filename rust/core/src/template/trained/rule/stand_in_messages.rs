@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 
 use crate::record::texts_in;
-use crate::template::conversation::{CALLS, REASONING, left_out};
+use crate::template::conversation::{CALLS, REASONING, called_functions, left_out};
 
 /// Bytes of the shortest word by which a call is known.
 const SHORTEST_WORD: usize = 3;
@@ -52,18 +52,8 @@ fn call(name: &str) -> Json {
 /// The longest word of each text in the arguments of calls.
 pub(super) fn argument_words(calls: &Json) -> Vec<&str> {
     let mut texts = Vec::new();
-    if let Json::List(calls) = calls {
-        for call in calls.iter() {
-            let Json::Map(call) = call else { continue };
-            let function = match call.get("function") {
-                Some(Json::Map(function)) => function,
-                _ => call,
-            };
-            function
-                .get("arguments")
-                .into_iter()
-                .for_each(|arguments| texts_in(arguments, &mut texts));
-        }
+    for arguments in called_functions(calls).filter_map(|function| function.get("arguments")) {
+        texts_in(arguments, &mut texts);
     }
     let words = texts.into_iter().filter_map(|text| {
         text.split(|c: char| !c.is_ascii_alphanumeric()).max_by_key(|word| word.len())
