@@ -127,7 +127,7 @@ def load_manifest(  # type: ignore[explicit-any]  # as each option has it
     access = Access.of("pack_dir", storage)
     files = files_of("like", named, access) if is_url(named) else LocalFiles(Path(named))
     place, manifest = files.shown(MANIFEST), manifest_of(files)
-    if not manifest:
+    if not manifest and files.content(MANIFEST) is None:
         raise InputNotFoundError(errno.ENOENT, "no manifest of a packed folder", place)
     return options_of_manifest(Path(place), manifest)
 

@@ -420,6 +420,9 @@ def test_a_command_packs_like_a_remote_folder(remote, corpus, tmp_path, capsys):
     }
     with pytest.raises(fastpack.InputNotFoundError, match="no manifest of a packed folder"):
         recipes.load_manifest(f"{remote.url}-not-there", **remote.options)
+    remote.put("manifest.json", b"{}")
+    with pytest.raises(fastpack.OptionError, match="does not say how the folder was packed"):
+        recipes.load_manifest(remote.url, **remote.options)
 
 
 def test_the_next_command_is_none_where_it_would_lack_credentials():
