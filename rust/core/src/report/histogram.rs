@@ -1,6 +1,7 @@
 //! [`Histogram`]: the number of documents of each length, and the distribution that a report shows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -32,8 +33,8 @@ pub struct Lengths {
 /// shortest and the longest stay exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// The documents by their lengths, each rounded down to `digits` leading bits.
-    counts: BTreeMap<u32, u64>,
+    /// The documents by their lengths, each rounded down to `digits` leading bits. The states of a stream share them.
+    counts: Arc<BTreeMap<u32, u64>>,
     digits: u32,
     tokens: u64,
     shortest: u32,
@@ -42,7 +43,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        let counts = BTreeMap::new();
+        let counts = Arc::default();
         Self { counts, digits: u32::BITS, tokens: 0, shortest: u32::MAX, longest: 0 }
     }
 }
@@ -50,7 +51,8 @@ impl Default for Histogram {
 impl Histogram {
     /// Counts one document.
     pub fn add(&mut self, length: u32) {
-        *self.counts.entry(rounded(length, self.digits)).or_default() += 1;
+        let length_in_count = rounded(length, self.digits);
+        *Arc::make_mut(&mut self.counts).entry(length_in_count).or_default() += 1;
         self.tokens += u64::from(length);
         self.shortest = self.shortest.min(length);
         self.longest = self.longest.max(length);
@@ -59,8 +61,9 @@ impl Histogram {
     /// Adds the documents of another histogram. The result tells lengths apart no better than either.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.round_to(other.digits);
-        for (&length, &count) in &other.counts {
-            *self.counts.entry(rounded(length, self.digits)).or_default() += count;
+        let counts = Arc::make_mut(&mut self.counts);
+        for (&length, &count) in &*other.counts {
+            *counts.entry(rounded(length, self.digits)).or_default() += count;
         }
         self.tokens += other.tokens;
         self.shortest = self.shortest.min(other.shortest);
@@ -70,13 +73,14 @@ impl Histogram {
     /// Takes out the documents of another histogram, which were added before. The shortest and the longest stay.
     pub(crate) fn take_out(&mut self, other: &Self) {
         self.round_to(other.digits);
-        for (&length, &count) in &other.counts {
+        let counts = Arc::make_mut(&mut self.counts);
+        for (&length, &count) in &*other.counts {
             let length = rounded(length, self.digits);
-            if let Some(all) = self.counts.get_mut(&length) {
+            if let Some(all) = counts.get_mut(&length) {
                 *all = all.saturating_sub(count);
             }
         }
-        self.counts.retain(|_, count| *count > 0);
+        counts.retain(|_, count| *count > 0);
         self.tokens = self.tokens.saturating_sub(other.tokens);
     }
 
@@ -94,8 +98,9 @@ impl Histogram {
     fn round_to(&mut self, digits: u32) {
         if digits < self.digits {
             self.digits = digits;
-            for (length, count) in std::mem::take(&mut self.counts) {
-                *self.counts.entry(rounded(length, digits)).or_default() += count;
+            let counts = Arc::make_mut(&mut self.counts);
+            for (length, count) in std::mem::take(counts) {
+                *counts.entry(rounded(length, digits)).or_default() += count;
             }
         }
     }
@@ -125,7 +130,7 @@ impl Histogram {
     fn length_of(&self, whole: u64, percent: u64, part: impl Fn(u32, u64) -> u64) -> u32 {
         let wanted = (u128::from(whole) * u128::from(percent)).div_ceil(100).max(1);
         let mut below = 0_u128;
-        for (&length, &count) in &self.counts {
+        for (&length, &count) in &*self.counts {
             below += u128::from(part(length, count));
             if below >= wanted {
                 return last_rounded_to(length, self.digits).min(self.longest);
@@ -160,7 +165,7 @@ impl Histogram {
         bits.number(self.tokens);
         bits.number(self.counts.len() as u64);
         let mut before = 0;
-        for (&length, &count) in &self.counts {
+        for (&length, &count) in &*self.counts {
             bits.number(u64::from(length - before));
             bits.number(count);
             before = length;
@@ -182,7 +187,7 @@ impl Histogram {
             counts.insert(length, bits.number()?);
         }
         let is_valid = (1..=u32::BITS).contains(&digits);
-        is_valid.then_some(Self { counts, digits, tokens, shortest, longest })
+        is_valid.then_some(Self { counts: Arc::new(counts), digits, tokens, shortest, longest })
     }
 }
 

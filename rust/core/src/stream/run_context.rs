@@ -12,6 +12,7 @@ use crate::report::ledger::Count;
 use crate::source::FoundFiles;
 use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
+use crate::util::sealed_state_dict::Shared;
 
 use super::lane::caller_rounds::Supplies;
 use super::lane::source_mix::PoolChoice;
@@ -43,7 +44,7 @@ pub(super) struct RunContext<'a> {
     pub(super) options: &'a StreamOptions,
     pub(super) control: &'a Control,
     pub(super) share: RankRows,
-    pub(super) identity: Arc<Identity>,
+    pub(super) identity: Arc<Shared<Identity>>,
     pub(super) from: Option<State>,
     pub(super) open: OpenPacks,
     /// The split whose records alone are taken, if there are splits.
@@ -73,14 +74,15 @@ impl<'a> RunContext<'a> {
             );
             return Err(Error::option("strategy", reason));
         };
-        let identity = Arc::new(run_identity::of_run(job, found, options, control)?);
+        let identity = run_identity::of_run(job, found, options, control)?;
         if let Some(state) = &from {
-            let known = if state.is_beginning() {
-                Arc::new(run_identity::of_options(&job.options, options))
-            } else {
-                Arc::clone(&identity)
-            };
-            state.check(&known, options.strict, options.index_dir())?;
+            let of_options =
+                state.is_beginning().then(|| run_identity::of_options(&job.options, options));
+            state.check(
+                of_options.as_ref().unwrap_or(&identity),
+                options.strict,
+                options.index_dir(),
+            )?;
         }
         let from = from.filter(|state| !state.is_beginning());
         let share = options.share(from.as_ref().map(|state| state.lanes))?;
@@ -95,7 +97,7 @@ impl<'a> RunContext<'a> {
             options,
             control,
             share,
-            identity,
+            identity: Arc::new(Shared::new(identity)),
             from,
             open,
             side: None,

@@ -7,7 +7,7 @@ const DIGIT: u32 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct BitWriter {
     bytes: Vec<u8>,
-    /// Bits that do not fill a byte yet, the first lowest.
+    /// Bits that do not fill four bytes yet, the first lowest.
     rest: u64,
     /// The number of these bits.
     used: u32,
@@ -15,28 +15,30 @@ pub(crate) struct BitWriter {
 
 impl BitWriter {
     /// Appends the lowest `bits` bits of a number.
+    #[inline]
     pub(crate) fn push_bits(&mut self, number: u64, bits: u32) {
-        // Fewer than 8 bits wait, so half of a number fits beside them.
+        // Fewer than 32 bits wait, so half of a number fits beside them.
         if bits > 32 {
             self.push_bits(number & u64::from(u32::MAX), 32);
             return self.push_bits(number >> 32, bits - 32);
         }
         self.rest |= (number & ((1 << bits) - 1)) << self.used;
         self.used += bits;
-        while self.used >= 8 {
-            self.bytes.push(self.rest.to_le_bytes()[0]);
-            self.rest >>= 8;
-            self.used -= 8;
+        if self.used >= 32 {
+            self.bytes.extend_from_slice(&self.rest.to_le_bytes()[..4]);
+            self.rest >>= 32;
+            self.used -= 32;
         }
     }
 
     /// Appends a number of any size: a small one takes five bits.
+    #[inline]
     pub(crate) fn number(&mut self, number: u64) {
         let mut rest = number;
         loop {
-            self.push_bits(rest & ((1 << DIGIT) - 1), DIGIT);
+            let digit = rest & ((1 << DIGIT) - 1);
             rest >>= DIGIT;
-            self.push_bits(u64::from(rest > 0), 1);
+            self.push_bits(digit | (u64::from(rest > 0) << DIGIT), DIGIT + 1);
             if rest == 0 {
                 return;
             }
@@ -57,9 +59,8 @@ impl BitWriter {
     }
 
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        if self.used > 0 {
-            self.bytes.push(self.rest.to_le_bytes()[0]);
-        }
+        let last = usize::try_from(self.used.div_ceil(8)).expect("few bytes");
+        self.bytes.extend_from_slice(&self.rest.to_le_bytes()[..last]);
         self.bytes
     }
 }

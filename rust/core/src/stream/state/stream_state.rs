@@ -1,5 +1,6 @@
 //! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::PackedCounts;
 use crate::report::ledger::{Count, Notes, PictureCount};
 use crate::stream::options::{RankRows, StreamOptions};
-use crate::util::sealed_state_dict;
+use crate::util::sealed_state_dict::{self, Shared, canonical};
 use crate::util::wording::Message;
 
 /// The metadata key of the state after a table of a stream, as JSON.
@@ -44,7 +45,7 @@ pub struct State {
     /// The rank whose state it is; `None` for that of all.
     pub(in crate::stream) rank: Option<usize>,
     /// The identity of the run; before the first table that of its options, if they are known.
-    pub(in crate::stream) identity: Option<Arc<Identity>>,
+    pub(in crate::stream) identity: Option<Arc<Shared<Identity>>>,
     pub(in crate::stream) counts: Counts,
     pub(in crate::stream) carried: ReportParts,
     /// The states of lanes, by their numbers.
@@ -178,7 +179,7 @@ impl State {
             batch_size: stream.map_or(1, |stream| stream.batch_rows.get()),
             world_size: stream.map_or(1, |stream| stream.world_size.get()),
             rank: None,
-            identity: identity.map(Arc::new),
+            identity: identity.map(Shared::new).map(Arc::new),
             counts: Counts::default(),
             carried: ReportParts::default(),
             states: BTreeMap::new(),
@@ -210,38 +211,26 @@ impl State {
 
     /// The state as sealed JSON.
     pub fn to_json(&self) -> String {
-        #[derive(Serialize)]
-        struct Written<'a> {
-            version: u64,
-            rows: u64,
-            step: u64,
-            lanes: usize,
-            batch_size: usize,
-            world_size: usize,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            rank: Option<usize>,
-            run: Option<&'a Identity>,
-            counts: &'a Counts,
-            carried: &'a ReportParts,
-            lane: &'a BTreeMap<usize, Arc<str>>,
-            #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-            saved: &'a BTreeMap<String, Saved>,
+        let run = self.identity.as_ref().map_or("null", |identity| identity.text());
+        let mut fields: Vec<(&str, Cow<'_, str>)> = vec![
+            ("version", canonical(&VERSION).into()),
+            ("rows", canonical(&self.rows).into()),
+            ("step", canonical(&self.step).into()),
+            ("lanes", canonical(&self.lanes).into()),
+            ("batch_size", canonical(&self.batch_size).into()),
+            ("world_size", canonical(&self.world_size).into()),
+            ("run", run.into()),
+            ("counts", canonical(&self.counts).into()),
+            ("carried", canonical(&self.carried).into()),
+            ("lane", canonical(&self.states).into()),
+        ];
+        if let Some(rank) = self.rank {
+            fields.push(("rank", canonical(&rank).into()));
         }
-        let written = Written {
-            version: VERSION,
-            rows: self.rows,
-            step: self.step,
-            lanes: self.lanes,
-            batch_size: self.batch_size,
-            world_size: self.world_size,
-            rank: self.rank,
-            run: self.identity.as_deref(),
-            counts: &self.counts,
-            carried: &self.carried,
-            lane: &self.states,
-            saved: &self.saved,
-        };
-        sealed_state_dict::seal(KIND, &written)
+        if !self.saved.is_empty() {
+            fields.push(("saved", canonical(&self.saved).into()));
+        }
+        sealed_state_dict::seal(KIND, fields)
     }
 
     /// Reads a state.
@@ -258,7 +247,7 @@ impl State {
             batch_size: usize,
             world_size: usize,
             rank: Option<usize>,
-            run: Option<Arc<Identity>>,
+            run: Option<Identity>,
             counts: Counts,
             carried: ReportParts,
             lane: BTreeMap<String, String>,
@@ -292,7 +281,7 @@ impl State {
             batch_size: written.batch_size,
             world_size: written.world_size,
             rank: written.rank,
-            identity: written.run,
+            identity: written.run.map(Shared::new).map(Arc::new),
             counts: written.counts,
             carried: written.carried,
             states,
