@@ -12,7 +12,7 @@ use crate::report::ledger::Count;
 use crate::source::FoundFiles;
 use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
-use crate::util::sealed_state_dict::Shared;
+use crate::util::sealed_state_dict::WrittenOnce;
 
 use super::lane::caller_rounds::Supplies;
 use super::lane::source_mix::PoolChoice;
@@ -44,7 +44,7 @@ pub(super) struct RunContext<'a> {
     pub(super) options: &'a StreamOptions,
     pub(super) control: &'a Control,
     pub(super) share: RankRows,
-    pub(super) identity: Arc<Shared<Identity>>,
+    pub(super) identity: Arc<WrittenOnce<Identity>>,
     pub(super) from: Option<State>,
     pub(super) open: OpenPacks,
     /// The split whose records alone are taken, if there are splits.
@@ -97,7 +97,7 @@ impl<'a> RunContext<'a> {
             options,
             control,
             share,
-            identity: Arc::new(Shared::new(identity)),
+            identity: Arc::new(WrittenOnce::new(identity)),
             from,
             open,
             side: None,

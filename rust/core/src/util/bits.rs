@@ -34,13 +34,18 @@ impl BitWriter {
     /// Appends a number of any size: a small one takes five bits.
     #[inline]
     pub(crate) fn number(&mut self, number: u64) {
-        let mut rest = number;
+        let (mut rest, mut code, mut bits) = (number, 0, 0);
         loop {
             let digit = rest & ((1 << DIGIT) - 1);
             rest >>= DIGIT;
-            self.push_bits(digit | (u64::from(rest > 0) << DIGIT), DIGIT + 1);
+            code |= (digit | (u64::from(rest > 0) << DIGIT)) << bits;
+            bits += DIGIT + 1;
             if rest == 0 {
-                return;
+                return self.push_bits(code, bits);
+            }
+            if bits + DIGIT >= u32::BITS {
+                self.push_bits(code, bits);
+                (code, bits) = (0, 0);
             }
         }
     }

@@ -4,6 +4,7 @@
 //! stored as text are [`sealed`](crate::util::disk::sealed) over their bytes.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 use std::sync::OnceLock;
 
@@ -25,12 +26,13 @@ pub(crate) fn seal<'a>(
     fields: impl IntoIterator<Item = (&'a str, Cow<'a, str>)>,
 ) -> String {
     let of_kind = (KIND, canonical(&kind).into());
-    let mut fields: Vec<_> = fields.into_iter().chain([of_kind]).collect();
-    fields.sort_unstable_by_key(|(name, _)| *name);
+    let named = fields.into_iter().chain([of_kind]).map(|(name, value)| (canonical(&name), value));
+    let mut fields: Vec<(String, Cow<'_, str>)> = named.collect();
+    fields.sort_unstable_by(|(one, _), (other, _)| in_order(one.as_bytes(), other.as_bytes()));
     let mut text = String::with_capacity(fields.iter().map(|(_, value)| value.len() + 32).sum());
     for (name, value) in &fields {
         let begin = if text.is_empty() { "{" } else { "," };
-        text.extend([begin, &canonical(name), ":", value]);
+        text.extend([begin, name, ":", value]);
     }
     text.push('}');
     let hash = blake3::hash(text.as_bytes()).to_hex();
@@ -97,14 +99,14 @@ pub fn open_text(kind: &str, text: &str, option: &'static str) -> Result<String>
     open(kind, text, option).map(|fields| Value::Object(fields).to_string())
 }
 
-/// A value that many states have: its text is made once.
+/// A value of many states, whose text is written once.
 #[derive(Debug)]
-pub(crate) struct Shared<T> {
+pub(crate) struct WrittenOnce<T> {
     value: T,
     text: OnceLock<String>,
 }
 
-impl<T: Serialize> Shared<T> {
+impl<T: Serialize> WrittenOnce<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value, text: OnceLock::new() }
     }
@@ -115,7 +117,7 @@ impl<T: Serialize> Shared<T> {
     }
 }
 
-impl<T> Deref for Shared<T> {
+impl<T> Deref for WrittenOnce<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -129,6 +131,11 @@ pub(crate) fn canonical(value: &impl Serialize) -> String {
     let mut sorting = Sorting { rest: &text, sorted: Vec::with_capacity(text.len()) };
     sorting.value();
     String::from_utf8(sorting.sorted).expect("JSON is UTF-8")
+}
+
+/// The order of two names in quotes: a name comes before those that it begins.
+fn in_order(one: &[u8], other: &[u8]) -> Ordering {
+    one[..one.len() - 1].cmp(&other[..other.len() - 1])
 }
 
 /// Sorts the fields of compact JSON. Each table of a stream has a state, and text takes a fraction of the time of values.
@@ -193,11 +200,10 @@ impl Sorting<'_> {
             self.value();
             fields.push((name, field..self.sorted.len()));
         }
-        // Without quotes: a name comes before those that it begins.
-        let name =
-            |(name, _): &(Range<usize>, Range<usize>)| &self.sorted[name.start + 1..name.end - 1];
-        if !fields.is_sorted_by_key(name) {
-            fields.sort_unstable_by_key(name);
+        let name = |(name, _): &(Range<usize>, Range<usize>)| &self.sorted[name.clone()];
+        let order = |one: &_, other: &_| in_order(name(one), name(other));
+        if !fields.is_sorted_by(|one, other| order(one, other).is_lt()) {
+            fields.sort_unstable_by(order);
             let fields = fields.iter().map(|(_, field)| &self.sorted[field.clone()]);
             let text = fields.collect::<Vec<_>>().join(&b',');
             self.sorted.truncate(start);
@@ -232,7 +238,7 @@ mod tests {
     }
 
     fn fields() -> impl Strategy<Value = Map<String, Value>> {
-        prop::collection::vec(("[a-z]{1,4}", values()), 0..5)
+        prop::collection::vec((".{0,4}", values()), 0..5)
             .prop_map(|fields| fields.into_iter().collect())
     }
 

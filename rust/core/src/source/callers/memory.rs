@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use super::arrow_rules::fault;
 use crate::error::Result;
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader, update_rows};
+use crate::source::block::{Content, Reader, add_rows};
 use crate::source::formats::rows::BatchSlices;
 use crate::util::control::Control;
 
@@ -129,7 +129,7 @@ fn fingerprint(batches: &[RecordBatch], control: &Control) -> Result<String> {
         for first in (0..batch.num_rows()).step_by(HASHED) {
             control.tick()?;
             let rows = HASHED.min(batch.num_rows() - first);
-            update_rows(&mut hasher, &batch.slice(first, rows))?;
+            add_rows(&mut hasher, &batch.slice(first, rows))?;
         }
     }
     Ok(hasher.finalize().to_hex().to_string())

@@ -17,14 +17,14 @@ use crate::error::{Error, Result};
 use crate::pipeline::PackedCounts;
 use crate::report::ledger::{Count, Notes, PictureCount};
 use crate::stream::options::{RankRows, StreamOptions};
-use crate::util::sealed_state_dict::{self, Shared, canonical};
+use crate::util::sealed_state_dict::{self, WrittenOnce, canonical};
 use crate::util::wording::Message;
 
 /// The metadata key of the state after a table of a stream, as JSON.
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 15;
+const VERSION: u64 = 16;
 
 /// The kind of object that the states belong to.
 const KIND: &str = "stream";
@@ -45,7 +45,7 @@ pub struct State {
     /// The rank whose state it is; `None` for that of all.
     pub(in crate::stream) rank: Option<usize>,
     /// The identity of the run; before the first table that of its options, if they are known.
-    pub(in crate::stream) identity: Option<Arc<Shared<Identity>>>,
+    pub(in crate::stream) identity: Option<Arc<WrittenOnce<Identity>>>,
     pub(in crate::stream) counts: Counts,
     pub(in crate::stream) carried: ReportParts,
     /// The states of lanes, by their numbers.
@@ -179,7 +179,7 @@ impl State {
             batch_size: stream.map_or(1, |stream| stream.batch_rows.get()),
             world_size: stream.map_or(1, |stream| stream.world_size.get()),
             rank: None,
-            identity: identity.map(Shared::new).map(Arc::new),
+            identity: identity.map(WrittenOnce::new).map(Arc::new),
             counts: Counts::default(),
             carried: ReportParts::default(),
             states: BTreeMap::new(),
@@ -222,7 +222,7 @@ impl State {
             ("run", run.into()),
             ("counts", canonical(&self.counts).into()),
             ("carried", canonical(&self.carried).into()),
-            ("lane", canonical(&self.states).into()),
+            ("lane", self.lanes_text().into()),
         ];
         if let Some(rank) = self.rank {
             fields.push(("rank", canonical(&rank).into()));
@@ -231,6 +231,16 @@ impl State {
             fields.push(("saved", canonical(&self.saved).into()));
         }
         sealed_state_dict::seal(KIND, fields)
+    }
+
+    /// The states of the lanes as canonical text. They are most of a state, and base 64 needs no escapes.
+    fn lanes_text(&self) -> String {
+        let mut lanes: Vec<(String, &str)> =
+            self.states.iter().map(|(lane, state)| (lane.to_string(), &**state)).collect();
+        lanes.sort_unstable();
+        let fields: Vec<String> =
+            lanes.iter().map(|(lane, state)| format!("\"{lane}\":\"{state}\"")).collect();
+        format!("{{{}}}", fields.join(","))
     }
 
     /// Reads a state.
@@ -281,7 +291,7 @@ impl State {
             batch_size: written.batch_size,
             world_size: written.world_size,
             rank: written.rank,
-            identity: written.run.map(Shared::new).map(Arc::new),
+            identity: written.run.map(WrittenOnce::new).map(Arc::new),
             counts: written.counts,
             carried: written.carried,
             states,

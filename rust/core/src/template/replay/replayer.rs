@@ -238,13 +238,16 @@ impl<'t> Replayer<'t> {
         // A message without a weight is as much as the choice of turns makes of it.
         let weights = reader.weights().into_iter().flatten();
         self.key.extend(weights.map(|weight| weight.map_or(2, |weight| u8::from(weight > 0.0))));
+        // One search in all texts takes a fraction of the time of a search in each.
+        let (forms, decoded) = (template.forms(), reader.decoded());
+        let may_have_marks = forms.has_marks(decoded);
         let texts = (0_u32..).zip(reader.places().zip(reader.ranges()));
         for (number, (_, range)) in texts.filter(|(_, ((message, _), _))| of_form(*message)) {
-            template.forms().write_text(number, &reader.decoded()[range.clone()], &mut self.key);
+            forms.write_text(number, &decoded[range.clone()], may_have_marks, &mut self.key);
         }
         for (place, value) in reader.value_places().zip(reader.values()) {
             if let Some((_, name)) = place.filter(|(message, _)| of_form(*message)) {
-                template.forms().write_field(name, value, &mut self.key);
+                forms.write_field(name, value, &mut self.key);
             }
         }
     }

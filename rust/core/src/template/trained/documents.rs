@@ -114,12 +114,15 @@ impl ChatTemplate {
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
     ) -> bool {
-        let is_searched = match choice {
-            Turns::Each => false,
-            Turns::Last if ends_in_a_run(messages) => false,
-            Turns::Auto | Turns::Last | Turns::Whole => self.trusts_marks(conversation, messages),
-        };
-        !self.generates && !is_searched && messages.iter().any(|message| is_assistant(message))
+        // Asked first: trials of the search are dear.
+        if self.generates || !messages.iter().any(|message| is_assistant(message)) {
+            return false;
+        }
+        match choice {
+            Turns::Each => true,
+            Turns::Last if ends_in_a_run(messages) => true,
+            Turns::Auto | Turns::Last | Turns::Whole => !self.trusts_marks(conversation, messages),
+        }
     }
 
     /// The texts in which turns stand, as `choice` asks; `whole`, the render of all messages, if there is no turn.

@@ -133,14 +133,20 @@ impl TurnForms {
     }
 
     /// Writes the difference between texts of a form and others: nothing for text without marks that the template
-    /// may search for.
-    pub(crate) fn write_text(&self, number: u32, text: &str, key: &mut Vec<u8>) {
-        let is_plain = !text.is_empty()
-            && !text.starts_with(char::is_whitespace)
-            && self.first_marker(text).is_none()
-            && self.beginning(text) == 0
-            && (text.len() > self.longest_literal || !self.is_literal(text));
-        if is_plain {
+    /// may search for. Without `may_have_marks` it is known to have none.
+    pub(crate) fn write_text(
+        &self,
+        number: u32,
+        text: &str,
+        may_have_marks: bool,
+        key: &mut Vec<u8>,
+    ) {
+        let may_differ = text.is_empty()
+            || text.starts_with(char::is_whitespace)
+            || (may_have_marks && self.has_marks(text))
+            || self.beginning(text) > 0
+            || (text.len() <= self.longest_literal && self.is_literal(text));
+        if !may_differ {
             return;
         }
         let sample = self.sample_text(text);
@@ -159,6 +165,11 @@ impl TurnForms {
     /// True if the template has the string as a literal.
     pub(crate) fn is_literal(&self, text: &str) -> bool {
         self.literals.binary_search_by(|literal| literal.as_str().cmp(text)).is_ok()
+    }
+
+    /// True if a text has a mark that the template may search for.
+    pub(crate) fn has_marks(&self, text: &str) -> bool {
+        self.first_marker(text).is_some()
     }
 
     /// The place of the first marker in a text, the longest of those that begin there.
