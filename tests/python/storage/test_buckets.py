@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -251,7 +252,7 @@ def test_a_job_that_was_killed_goes_on(tree, tokenizer_dir, store, client, bucke
         "store, files, output, tokenizer, work = json.loads(sys.argv[1])\n"
         "print('ready', flush=True)\n"
         "fastpack.pack_dir(files, output, tokenizer=tokenizer, storage=fastpack.Storage(store, work_dir=work), max_length=512,\n"
-        "    shard_size=3000)\n"
+        "    format=fastpack.Format(shard_size=3000))\n"
     )
     given = json.dumps([store, f"{tree}/a", f"s3://{bucket}/packed", str(tokenizer_dir), str(work)])
     for wait in (0.05, 0.15, 0.3, 0.6):
@@ -419,3 +420,61 @@ def test_a_bucket_that_is_not_there_is_named_in_few_words(tokenizer_dir, store):
             rows(files, tokenizer_dir, storage_options=store)
         assert "no-bucket-of-this-name" in str(caught.value)
         assert "<" not in str(caught.value)
+
+
+def test_a_writer_that_slept_past_its_lease_replaces_nothing(
+    tree, tokenizer_dir, store, client, bucket, work, tmp_path
+):
+    """Jobs that are stopped at some moment, as with a laptop: others take their outputs over, and then they go on."""
+    script = (
+        "import json, sys, fastpack\n"
+        "store, files, output, tokenizer, work = json.loads(sys.argv[1])\n"
+        "fastpack.pack_files(files, tokenizer, max_length=512, progress=False)\n"
+        "print('ready', flush=True)\n"
+        "try:\n"
+        "    fastpack.pack_dir(files, output, tokenizer=tokenizer, storage=fastpack.Storage(store, work_dir=work),\n"
+        "        max_length=512, format=fastpack.Format(shard_size=1000))\n"
+        "except fastpack.OutputError as error:\n"
+        "    print(error)\n"
+    )
+    moments = (0.03, 0.1, 0.2, 0.4)
+    sleepers = []
+    for number, wait in enumerate(moments):
+        place = f"s3://{bucket}/packed/{number}"
+        given = json.dumps([store, f"{tree}/a", place, str(tokenizer_dir), str(tmp_path / f"work{number}")])
+        process = subprocess.Popen([sys.executable, "-c", script, given], stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(wait)
+        process.send_signal(signal.SIGSTOP)
+        sleepers.append(process)
+    others = {"shard_size": 1000, "max_length": 256}
+
+    def take_over(number):
+        pack_dir(
+            f"{tree}/a",
+            f"s3://{bucket}/packed/{number}",
+            tokenizer_dir,
+            store,
+            work / str(number),
+            overwrite=True,
+            **others,
+        )
+
+    with ThreadPoolExecutor(len(moments)) as pool:
+        list(pool.map(take_over, range(len(moments))))
+    found = listing(client, bucket)
+    said = []
+
+    for process in sleepers:
+        process.send_signal(signal.SIGCONT)
+        said.append(process.communicate(timeout=60)[0])
+    assert listing(client, bucket) == found
+    flat.pack_dir(f"{tree}/a", tmp_path / "packed", tokenizer=tokenizer_dir, **others)
+    shards = {path.name: path.read_bytes() for path in (tmp_path / "packed").glob("*.arrow")}
+    for number in range(len(moments)):
+        assert {name: found[f"packed/{number}/{name}"] for name in shards} == shards
+        assert fastpack.verify(f"s3://{bucket}/packed/{number}", storage=store, sample=0).ok
+    # One that had not begun finds the output of another job, and one that had finished has nothing to say.
+    known = ("another process has taken its lock", "holds the output of another job")
+    assert all(not text or any(words in text for words in known) for text in said), said
+    assert any(known[0] in text for text in said), said

@@ -21,8 +21,14 @@ impl LeaseGuard {
     }
 
     /// Fails if the store does not keep two writers apart.
-    pub(crate) fn refuse_unconditional(&self) -> Result<()> {
-        self.target.refuse_unconditional(self.lease())
+    pub(crate) fn refuse_unconditional(&self, control: &Control) -> Result<()> {
+        self.explained(self.target.refuse_unconditional(self.lease()), control)
+    }
+
+    /// The result of work in the bucket. If another process has taken the lock meanwhile, what it did there may have made the
+    /// work fail in any way, so the error says that.
+    pub(crate) fn explained<T>(&self, result: Result<T>, control: &Control) -> Result<T> {
+        result.map_err(|error| self.check(control).err().unwrap_or(error))
     }
 
     fn lease(&self) -> &Lease {

@@ -65,30 +65,26 @@ impl Bucket {
         self.uploads = Some(Arc::clone(&uploads));
         Some(uploads)
     }
-}
 
-impl Placement for Bucket {
-    /// Uploads the folder of the local disk, and removes it. The manifest is uploaded last. Files that lie elsewhere in the bucket are
-    /// copied there.
-    fn finish(
-        self: Box<Self>,
+    /// Brings the files to their places. Returns the manifest.
+    fn bring(
+        &mut self,
         elsewhere: &HashMap<String, String>,
         control: &Control,
-    ) -> Result<()> {
-        let Self { target, lease, generation, local, mut earlier, uploads, _guard } = *self;
-        let uploaded = uploads.as_ref().map(|uploads| uploads.end()).unwrap_or_default();
-        drop(uploads);
+    ) -> Result<Manifest> {
+        let Self { target, lease, generation, local, earlier, uploads, _guard } = self;
+        let uploaded = uploads.take().map(|uploads| uploads.end()).unwrap_or_default();
         let dir = &local.dir;
         let path = dir.join(MANIFEST);
         let manifest = Manifest::read(&path, Links::Refused)?;
         let manifest = manifest.ok_or(ErrorKind::NotFound.into()).map_err(Error::io(&path))?;
         lease.check(control)?;
-        earlier.refuse_taken(&target, &manifest)?;
+        earlier.refuse_taken(target, &manifest)?;
         // From here to the last line, the folder holds no whole output. A later run still knows its old content.
-        earlier.write_replaced(&target)?;
-        let there = earlier.remove(&target, &manifest)?;
-        target.write_own(&work(MANIFEST), manifest.to_text(), &earlier)?;
-        let bucket = BucketPlace { target: &target, generation: &generation, dir, control };
+        earlier.write_replaced(target)?;
+        let there = earlier.remove(target, &manifest)?;
+        target.write_own(&work(MANIFEST), manifest.to_text(), &*earlier)?;
+        let bucket = BucketPlace { target, generation, dir, control };
         let missing = manifest.listed().filter(|(name, ..)| !there.contains(*name));
         // The report and its like come after all rows.
         let metadata_files: HashSet<&str> =
@@ -101,15 +97,30 @@ impl Placement for Bucket {
                 let from = elsewhere.get(name).or_else(|| early.map(|(_, place)| place));
                 bucket.place((name, bytes, blake3), from.map(String::as_str))
             };
-            with_each(&*lease, missing, place, control)?;
+            with_each(&**lease, missing, place, control)?;
         }
         lease.check(control)?;
         let text = fs::read(&path).map_err(Error::io(&path))?;
         target.write_new(MANIFEST, text)?;
-        remove_work(&target)?;
+        remove_work(target)?;
+        Ok(manifest)
+    }
+}
+
+impl Placement for Bucket {
+    /// Uploads the folder of the local disk, and removes it. The manifest is uploaded last. Files that lie elsewhere in the bucket are
+    /// copied there.
+    fn finish(
+        mut self: Box<Self>,
+        elsewhere: &HashMap<String, String>,
+        control: &Control,
+    ) -> Result<()> {
+        let brought = self.bring(elsewhere, control);
+        let manifest = self.lease.explained(brought, control)?;
+        let Self { lease, local, _guard, .. } = *self;
         drop(lease);
         // The output is whole without it. Where it cannot be removed, the next run of the folder does it.
-        let _ = remove_local(dir, &manifest);
+        let _ = remove_local(&local.dir, &manifest);
         Ok(())
     }
 

@@ -36,8 +36,9 @@ impl BucketFiles {
         let generation = RunNames::named(&blake3::hash(remote.url.as_bytes()));
         let lease = target.lock(LOCK, &owner(dir), false, control)?;
         let lease = LeaseGuard::of(&target, lease);
-        lease.refuse_unconditional()?;
-        target.refuse_unconditional_copy(&generation.prove(TRIAL))?;
+        lease.refuse_unconditional(control)?;
+        let copies = target.refuse_unconditional_copy(&generation.prove(TRIAL));
+        lease.explained(copies, control)?;
         end_unfinished_uploads(&target);
         Ok(Self { target, lease, generation, dir: dir.to_owned() })
     }

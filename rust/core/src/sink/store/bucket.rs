@@ -222,7 +222,7 @@ impl JobStore for BucketStore {
         let guard = guard(dir, &self.target, *wait, control)?;
         let lease = self.target.lock(LOCK, &self.owner, *wait, control)?;
         let lease = LeaseGuard::of(&self.target, lease);
-        lease.refuse_unconditional()?;
+        lease.refuse_unconditional(control)?;
         Ok(Box::new(LockedBucket { store: self, lease, guard }))
     }
 
@@ -374,9 +374,11 @@ impl LockedStore for LockedBucket<'_> {
         let Self { store, lease, guard } = *self;
         let BucketStore { target, output, job, .. } = store;
         let generation = RunNames::of(job);
-        target.refuse_unconditional_copy(&generation.prove(TRIAL))?;
+        let copies = target.refuse_unconditional_copy(&generation.prove(TRIAL));
+        lease.explained(copies, control)?;
         end_unfinished_uploads(target);
-        let earlier = ReplacedOutputs::find(target, output, job, control)?;
+        let earlier = ReplacedOutputs::find(target, output, job, control);
+        let earlier = lease.explained(earlier, control)?;
         // An output that is put together from groups is never resumed: the groups are kept instead.
         let cannot_resume = output.cannot_resume || job.is_grouped();
         let local = Output { cannot_resume, ..local(output, store.build_dir()) };
