@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import shutil
 import subprocess
+import textwrap
 
 import pytest
 import python_imports
@@ -357,3 +359,34 @@ def test_the_place_of_an_output_is_chosen_in_one_home():
 def test_the_package_removes_and_replaces_in_one_home(path):
     if str(path.relative_to(PACKAGE)) not in PYTHON_HOMES:
         assert not REMOVES_IN_PYTHON.findall(path.read_text(encoding="utf-8"))
+
+
+def calls_in(path):
+    """The calls `fastpack.NAME(...)` in the scripts that a file holds as text: the name, the keywords and the line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        held = [part.value if isinstance(part, ast.Constant) else "0" for part in parts]
+        text = "".join(part for part in held if isinstance(part, str))
+        if "fastpack." not in text:
+            continue
+        try:
+            script = ast.parse(textwrap.dedent(text))
+        except SyntaxError:
+            continue
+        for call in ast.walk(script):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name("fastpack"), attr=name), keywords=keywords):
+                    yield name, {it.arg for it in keywords if it.arg}, node.lineno
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("test_*.py")), ids=lambda path: path.stem)
+def test_scripts_in_tests_give_options_that_exist(path):
+    """A script that is refused at once may look like one that was killed, and proves nothing."""
+    # Its scripts hold the mistakes that an editor is to find.
+    if path.stem == "test_editors":
+        return
+    for name, keywords, line in calls_in(path):
+        function = getattr(fastpack, name, None)
+        if inspect.isfunction(function):
+            unknown = keywords - inspect.signature(function).parameters.keys()
+            assert not unknown, f"{path}:{line}: {name} has none of {unknown}"

@@ -313,7 +313,8 @@ with open(out, "w") as lines:
         lines.write("a river " * 1000)
     lines.write("a river " * (times % 1000) + '"}\\n')
 loaded = fastpack.Tokenizer(tokenizer)
-report = fastpack.pack_dir(out, out + "-packed", tokenizer=loaded, max_length=4096, eos=False)
+without = fastpack.SpecialTokens(eos=False)
+report = fastpack.pack_dir(out, out + "-packed", tokenizer=loaded, max_length=4096, special_tokens=without)
 two, three = (len(loaded.encode("a river " * count)) for count in (2, 3))
 print(report.engine, report.tokens.kept == two + (times - 2) * (three - two))
 """

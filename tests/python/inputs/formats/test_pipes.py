@@ -104,10 +104,10 @@ def test_a_pipe_in_a_cache_is_not_waited_for(
     cache = tmp_path / "cache"
     calls = [
         "pack_dir(data, folder / 'out', tokenizer=tokenizer, max_length=256, cache_dir=folder / 'cache')",
-        "list(fastpack.stream(data, tokenizer, max_length=256, rank=0, world_size=2, cache_dir=folder / 'cache'))",
+        "list(fastpack.stream(data, tokenizer, max_length=256, ranks=Ranks(rank=0, world_size=2, on_end='pad'), cache_dir=folder / 'cache'))",
     ]
     for call in calls:
-        refusal(call, tmp_path, data, tokenizer_dir, cache)
+        assert not refusal(call, tmp_path, data, tokenizer_dir, cache)
         for path in [*cache.rglob("*"), *(tmp_path / "out").rglob("*")]:
             if path.is_file():
                 path.unlink()
