@@ -157,7 +157,7 @@ impl Documents {
     /// while they are short.
     #[must_use]
     pub fn with_room_for(mut self, bytes: u64) -> Self {
-        const MOST: usize = 64 << 10;
+        const MOST: usize = 1 << 20;
         // Tokens of four bytes, and documents of 256.
         let bytes = usize::try_from(bytes).map_or(MOST, |bytes| bytes.min(MOST));
         let (ids, documents) = (bytes / 4, bytes / 256);

@@ -17,11 +17,16 @@ impl BitWriter {
     /// Appends the lowest `bits` bits of a number.
     #[inline]
     pub(crate) fn push_bits(&mut self, number: u64, bits: u32) {
-        // Fewer than 32 bits wait, so half of a number fits beside them.
         if bits > 32 {
-            self.push_bits(number & u64::from(u32::MAX), 32);
-            return self.push_bits(number >> 32, bits - 32);
+            self.push_few(number & u64::from(u32::MAX), 32);
+            return self.push_few(number >> 32, bits - 32);
         }
+        self.push_few(number, bits);
+    }
+
+    /// Appends the lowest `bits` bits of a number, at most 32. As few wait, so half of a number fits beside them.
+    #[inline]
+    fn push_few(&mut self, number: u64, bits: u32) {
         self.rest |= (number & ((1 << bits) - 1)) << self.used;
         self.used += bits;
         if self.used >= 32 {
@@ -41,10 +46,10 @@ impl BitWriter {
             code |= (digit | (u64::from(rest > 0) << DIGIT)) << bits;
             bits += DIGIT + 1;
             if rest == 0 {
-                return self.push_bits(code, bits);
+                return self.push_few(code, bits);
             }
             if bits + DIGIT >= u32::BITS {
-                self.push_bits(code, bits);
+                self.push_few(code, bits);
                 (code, bits) = (0, 0);
             }
         }

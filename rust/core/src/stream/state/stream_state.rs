@@ -238,9 +238,14 @@ impl State {
         let mut lanes: Vec<(String, &str)> =
             self.states.iter().map(|(lane, state)| (lane.to_string(), &**state)).collect();
         lanes.sort_unstable();
-        let fields: Vec<String> =
-            lanes.iter().map(|(lane, state)| format!("\"{lane}\":\"{state}\"")).collect();
-        format!("{{{}}}", fields.join(","))
+        let bytes: usize = lanes.iter().map(|(lane, state)| lane.len() + state.len() + 6).sum();
+        let mut text = String::with_capacity(bytes + 2);
+        for (lane, state) in &lanes {
+            let begin = if text.is_empty() { "{\"" } else { ",\"" };
+            text.extend([begin, lane, "\":\"", state, "\""]);
+        }
+        text.push_str(if lanes.is_empty() { "{}" } else { "}" });
+        text
     }
 
     /// Reads a state.
