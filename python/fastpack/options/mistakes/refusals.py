@@ -19,7 +19,7 @@ from fastpack.options.mistakes.suggestions import (
     words_of,
 )
 from fastpack.options.native import value_in
-from fastpack.options.objective import KINDS, Objective
+from fastpack.options.objective import KINDS, Objective, objective_of
 from fastpack.options.option import PACKED_OBJECTIVES
 from fastpack.options.records import Reading
 from fastpack.options.value import fields_of, refuse_fields, required_of, with_field, word_of, words_in
@@ -76,10 +76,22 @@ def with_hint(
     place = _places(name).get(refused.option)
     if place is not None:
         return with_hint(type(refused)(refused.reason, place), name, arguments)
-    hint = word_hint(refused.option, *_value_and_words(refused.option, name, arguments))
+    hints = [
+        _carrying_hint(refused, name, arguments),
+        word_hint(refused.option, *_value_and_words(refused.option, name, arguments)),
+    ]
+    hint = "; ".join(filter(None, hints))
     if not hint or "did you mean" in refused.reason:
         return refused
     return type(refused)(Message(refused.reason, "; ", hint), refused.option)
+
+
+def _carrying_hint(refused: OptionError, name: str, arguments: Mapping[str, object]) -> str:
+    """The call whose rows carry fields of records, where a call whose rows do not is asked for one; else empty."""
+    asks = refused.option == "columns" and name in ("pack_dir", "stream")
+    if not asks or objective_of(arguments).kind in PACKED_OBJECTIVES:
+        return ""
+    return "rows in memory carry fields of their records: `pack_files`"
 
 
 def _with_required(message: Message) -> Message:

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, AsArray};
-use arrow::compute::cast;
+use arrow::array::Array;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type, Schema};
 use arrow::record_batch::RecordBatch;
 
-use super::lists::{Lists, NumberLists, type_name};
+use super::lists::{Lists, NumberLists, numbers, type_name};
 use super::written_rows::{ANSWERS, Boundaries, PackedOptions};
 use crate::config::{ObjectiveName, Per, RowColumn};
 use crate::error::{Error, Result};
@@ -342,8 +341,8 @@ impl Check<'_> {
         if !labels.data_type().is_integer() || labels.null_count() > 0 {
             return Err(not_labels(labels.data_type(), "an integer"));
         }
-        let classes = cast(labels, &DataType::Int64)?;
-        for (row, &class) in classes.as_primitive::<Int64Type>().values().iter().enumerate() {
+        let classes = numbers::<Int64Type>(labels)?;
+        for (row, &class) in classes.values().iter().enumerate() {
             if class < 0 && !is_untrained(class) {
                 self.broken(RowRule::Class, row, || {
                     format!("column `labels` has {class}, which is no class")

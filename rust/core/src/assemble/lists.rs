@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, downcast_integer_array,
+};
+use arrow::datatypes::{DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type};
 use arrow::record_batch::RecordBatch;
+use num_traits::NumCast;
 
 use crate::config::RowColumn;
 use crate::error::{Error, Result};
@@ -113,35 +115,62 @@ impl Lists {
     }
 
     /// The values of some rows, end to end.
-    pub(super) fn numbers<T: ArrowPrimitiveType>(
+    pub(super) fn numbers<T: ArrowPrimitiveType<Native: NumCast>>(
         &self,
         rows: Range<usize>,
     ) -> Result<PrimitiveArray<T>> {
         let places = self.places(rows);
-        let values = self.values.slice(places.start, places.len());
-        let whole = CastOptions { safe: false, ..CastOptions::default() };
-        let numbers = cast_with_options(&values, &T::DATA_TYPE, &whole)?;
-        Ok(numbers.as_primitive::<T>().clone())
+        numbers(&self.values.slice(places.start, places.len()))
     }
+}
+
+/// The numbers of an array as numbers of one type, nulls as they are. Fails with [`Error::Rows`] if one does not fit.
+///
+/// arrow's own `cast` takes every type to every other, which is 3 MB of machine code.
+pub(super) fn numbers<T: ArrowPrimitiveType<Native: NumCast>>(
+    values: &ArrayRef,
+) -> Result<PrimitiveArray<T>> {
+    if let Some(same) = values.as_primitive_opt::<T>() {
+        return Ok(same.clone());
+    }
+    let array = values.as_ref();
+    downcast_integer_array!(
+        array => of_numbers(array),
+        DataType::Float16 => of_numbers(array.as_primitive::<Float16Type>()),
+        DataType::Float32 => of_numbers(array.as_primitive::<Float32Type>()),
+        DataType::Float64 => of_numbers(array.as_primitive::<Float64Type>()),
+        _ if array.is_empty() => Ok(PrimitiveArray::new_null(0)),
+        other => Err(Error::Rows(format!("{} holds no numbers", type_name(other)))),
+    )
+}
+
+/// The numbers of an array of one type as numbers of another.
+fn of_numbers<From: ArrowPrimitiveType<Native: NumCast>, T: ArrowPrimitiveType<Native: NumCast>>(
+    values: &PrimitiveArray<From>,
+) -> Result<PrimitiveArray<T>> {
+    values.try_unary(|value| {
+        let misfit = || Error::Rows(format!("{value:?} does not fit into {}", T::DATA_TYPE));
+        NumCast::from(value).ok_or_else(misfit)
+    })
 }
 
 /// The lists of a column as numbers of one type.
 #[derive(Debug)]
-pub(super) struct NumberLists<T: ArrowPrimitiveType> {
+pub(crate) struct NumberLists<T: ArrowPrimitiveType> {
     lists: Lists,
     numbers: PrimitiveArray<T>,
 }
 
-impl<T: ArrowPrimitiveType> NumberLists<T> {
+impl<T: ArrowPrimitiveType<Native: NumCast>> NumberLists<T> {
     /// The lists of a column; `None` if the batch does not have it. Fails as [`Lists::of`] does.
-    pub(super) fn of(batch: &RecordBatch, name: &str) -> Result<Option<Self>> {
+    pub(crate) fn of(batch: &RecordBatch, name: &str) -> Result<Option<Self>> {
         let Some(lists) = Lists::of(batch, name)? else { return Ok(None) };
         let numbers = lists.numbers(0..lists.rows())?;
         Ok(Some(Self { lists, numbers }))
     }
 
     /// The numbers of a row.
-    pub(super) fn row(&self, row: usize) -> &[T::Native] {
+    pub(crate) fn row(&self, row: usize) -> &[T::Native] {
         &self.numbers.values()[self.lists.places(row..row + 1)]
     }
 }

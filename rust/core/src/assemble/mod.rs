@@ -35,6 +35,7 @@ pub use compact::{
 pub use documents_of_rows::{DocumentsOfRows, Excerpt};
 pub(crate) use layout::BatchSize;
 pub use layout::{Layout, NumberedFiles};
+pub(crate) use lists::NumberLists;
 pub use padding::{Padding, padding_value};
 pub use ranges::{BatchRanges, batch_ranges};
 pub use written_rows::{

@@ -4,14 +4,13 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
 
 use arrow::array::{Array, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::datatypes::{Float64Type, Int64Type};
 use arrow::record_batch::RecordBatch;
 use foldhash::quality::FixedState;
 use serde_json::{Map, Value};
 
 use super::compact::CompactRows;
-use super::lists::{Lists, NumberLists};
+use super::lists::{Lists, NumberLists, numbers};
 use super::padding::NO_SOURCE;
 use crate::config::{LABEL_SPANS, ObjectiveName, RowColumn};
 use crate::error::{Error, Result};
@@ -295,8 +294,7 @@ impl RowLabel {
         let values = batch.column_by_name(column.name()).filter(|values| !values.is_empty())?;
         let kind = values.data_type();
         if kind.is_integer() {
-            let class = cast(values, &DataType::Int64).ok()?;
-            return Some(Self::Class(class.as_primitive::<Int64Type>().value(0)));
+            return Some(Self::Class(numbers::<Int64Type>(values).ok()?.value(0)));
         }
         if let Some(truths) = values.as_boolean_opt() {
             return Some(Self::Judgement(truths.value(0)));

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float32Builder, Int32Builder, ListArray, ListBuilder, PrimitiveArray,
-    RecordBatch, UInt64Array,
-};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Float32Type, Int32Type};
+use arrow::array::{ArrayRef, Float32Builder, Int32Builder, ListBuilder, RecordBatch, UInt64Array};
+use arrow::datatypes::{ArrowPrimitiveType, Field, Float32Type, Int32Type};
+use num_traits::NumCast;
 
+use crate::assemble::NumberLists;
 use crate::config::RowColumn;
 use crate::document::{Document, Documents, INPUTS, MADE_LABELS, MADE_TYPES, TrainedRun};
 use crate::error::{Error, Origin, Result};
@@ -81,10 +79,10 @@ fn as_batch(documents: &Documents) -> RecordBatch {
 
 /// The columns of the batch that the function returned.
 struct Returned {
-    ids: ListArray,
-    labels: ListArray,
-    weights: Option<ListArray>,
-    types: Option<ListArray>,
+    ids: NumberLists<Int32Type>,
+    labels: NumberLists<Int32Type>,
+    weights: Option<NumberLists<Float32Type>>,
+    types: Option<NumberLists<Int32Type>>,
 }
 
 impl Returned {
@@ -104,7 +102,7 @@ impl Returned {
             let reason = format!("must return columns among {known}, not `{}`", other.name());
             return Err(Error::option(OPTION, reason));
         }
-        let required = |column: RowColumn, lists: Option<ListArray>| {
+        let required = |column: RowColumn, lists: Option<NumberLists<Int32Type>>| {
             let missing = || Error::option(OPTION, format!("must return `{}`", column.name()));
             lists.ok_or_else(missing)
         };
@@ -118,19 +116,18 @@ impl Returned {
     }
 
     /// The tokens of a document, or the fault in them.
-    fn document(&self, at: usize) -> std::result::Result<ReturnedTokens, String> {
-        let ids = values::<Int32Type>(&self.ids, at);
+    fn document(&self, at: usize) -> std::result::Result<ReturnedTokens<'_>, String> {
+        let ids = self.ids.row(at);
         if ids.is_empty() {
             return Err("returned no token".to_owned());
         }
-        let (labels, types) =
-            (values::<Int32Type>(&self.labels, at), self.types.as_ref().map(|it| values(it, at)));
-        let weights = self.weights.as_ref().map(|it| values::<Float32Type>(it, at));
-        let length = |types: &PrimitiveArray<Int32Type>| types.len();
+        let labels = self.labels.row(at);
+        let weights = self.weights.as_ref().map(|lists| lists.row(at));
+        let types = self.types.as_ref().map(|lists| lists.row(at));
         let lengths = [
             (RowColumn::Labels, Some(labels.len())),
-            (RowColumn::LossWeights, weights.as_ref().map(PrimitiveArray::len)),
-            (RowColumn::TokenTypeIds, types.as_ref().map(length)),
+            (RowColumn::LossWeights, weights.map(<[f32]>::len)),
+            (RowColumn::TokenTypeIds, types.map(<[i32]>::len)),
         ];
         for (column, length) in lengths {
             if let Some(length) = length.filter(|&length| length != ids.len()) {
@@ -144,18 +141,17 @@ impl Returned {
                 column.name()
             ))
         };
-        if let Some(id) = ids.values().iter().find(|&&id| id < 0) {
+        if let Some(id) = ids.iter().find(|&&id| id < 0) {
             return refuse(RowColumn::InputIds, id, "ids of tokens");
         }
-        if let Some(label) = labels.values().iter().find(|&&it| it < 0 && it != UNTRAINED) {
+        if let Some(label) = labels.iter().find(|&&it| it < 0 && it != UNTRAINED) {
             return refuse(RowColumn::Labels, label, "-100 and ids of tokens");
         }
-        let found = types.as_ref().and_then(|types| types.values().iter().find(|&&it| it < 0));
-        if let Some(found) = found {
+        if let Some(found) = types.and_then(|types| types.iter().find(|&&it| it < 0)) {
             return refuse(RowColumn::TokenTypeIds, found, "numbers from 0");
         }
         let is_weight = |weight: f32| weight.is_finite() && weight >= 0.0;
-        let mut all_weights = weights.iter().flat_map(|weights| weights.values().iter());
+        let mut all_weights = weights.into_iter().flatten();
         if let Some(weight) = all_weights.find(|&&weight| !is_weight(weight)) {
             return refuse(RowColumn::LossWeights, weight, "finite numbers from 0");
         }
@@ -164,21 +160,21 @@ impl Returned {
 }
 
 /// The tokens of a document that the function returned.
-struct ReturnedTokens {
-    ids: PrimitiveArray<Int32Type>,
-    labels: PrimitiveArray<Int32Type>,
-    weights: Option<PrimitiveArray<Float32Type>>,
-    types: Option<PrimitiveArray<Int32Type>>,
+struct ReturnedTokens<'a> {
+    ids: &'a [i32],
+    labels: &'a [i32],
+    weights: Option<&'a [f32]>,
+    types: Option<&'a [i32]>,
 }
 
-impl ReturnedTokens {
+impl ReturnedTokens<'_> {
     /// Appends them in place of `document`.
     fn push(&self, document: Document<'_>, documents: &mut Documents) {
-        let bits = |numbers: &PrimitiveArray<Int32Type>| -> Vec<u32> {
-            numbers.values().iter().map(|number| number.cast_unsigned()).collect()
+        let bits = |numbers: &[i32]| -> Vec<u32> {
+            numbers.iter().map(|number| number.cast_unsigned()).collect()
         };
-        let types = self.types.as_ref().map_or_else(Vec::new, bits);
-        let columns = [&bits(&self.ids)[..], &bits(&self.labels), &types];
+        let types = self.types.map_or_else(Vec::new, bits);
+        let columns = [&bits(self.ids)[..], &bits(self.labels), &types];
         let number = documents.len();
         documents.push(&columns, self.runs(), document.origin().line);
         documents.mark_turn(document.turn());
@@ -191,8 +187,8 @@ impl ReturnedTokens {
     /// The runs of tokens with a label and the same weight.
     fn runs(&self) -> Vec<TrainedRun> {
         let mut runs: Vec<TrainedRun> = Vec::new();
-        for (at, label) in (0..).zip(self.labels.values()) {
-            let weight = self.weights.as_ref().map_or(1.0, |weights| weights.value(at as usize));
+        for (at, label) in (0..).zip(self.labels) {
+            let weight = self.weights.map_or(1.0, |weights| weights[at as usize]);
             if *label == UNTRAINED || weight == 0.0 {
                 continue;
             }
@@ -208,37 +204,18 @@ impl ReturnedTokens {
 }
 
 /// A column as lists of these numbers; `None` if there is none of its name.
-fn lists_of<T: ArrowPrimitiveType>(
+fn lists_of<T: ArrowPrimitiveType<Native: NumCast>>(
     batch: &RecordBatch,
     column: RowColumn,
-) -> Result<Option<ListArray>> {
-    let Some(found) = batch.column_by_name(column.name()) else { return Ok(None) };
-    let item = Field::new_list_field(T::DATA_TYPE, true);
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    let fits = match found.data_type() {
-        DataType::List(items) | DataType::LargeList(items) | DataType::FixedSizeList(items, _) => {
-            let item_type = items.data_type();
-            item_type.is_integer() || T::DATA_TYPE.is_floating() && item_type.is_numeric()
-        }
-        _ => false,
-    };
-    let lists = Some(found)
-        .filter(|_| fits)
-        .and_then(|found| cast_with_options(found, &DataType::List(Arc::new(item)), &strict).ok());
-    let lists = lists.map(|lists| lists.as_list::<i32>().clone());
-    let whole = lists.filter(|lists| lists.null_count() == 0 && lists.values().null_count() == 0);
-    whole.map(Some).ok_or_else(|| {
+) -> Result<Option<NumberLists<T>>> {
+    NumberLists::of(batch, column.name()).map_err(|_| {
+        let found = batch.column_by_name(column.name()).map(|it| it.data_type().to_string());
         let reason = format!(
             "must return lists of {} without nulls as `{}`, not {}",
             T::DATA_TYPE,
             column.name(),
-            found.data_type()
+            found.unwrap_or_default()
         );
         Error::option(OPTION, reason)
     })
-}
-
-/// The values of a list.
-fn values<T: ArrowPrimitiveType>(lists: &ListArray, at: usize) -> PrimitiveArray<T> {
-    lists.value(at).as_primitive::<T>().clone()
 }

@@ -74,8 +74,18 @@ pub fn append_dir(
     };
     let output = Output { dir: dir.clone(), ..output };
     let locked = LockedOutput::take(&dir, output.wait, control)?;
-    let kept = if all_again { Some(kept(&dir)?) } else { None };
     let finished = finished_output(&dir)?;
+    if all_again && !finished.keeps_tokens() {
+        let reason = message![
+            "holds no tokens; a job with ",
+            set("keep_tokens", true),
+            " keeps them, and ",
+            set("exists", "append_rows"),
+            " needs none",
+        ];
+        return Err(Error::output(&dir, reason));
+    }
+    let kept = if all_again { Some(kept(&dir)?) } else { None };
     let Some(new_dir) = append_folder(&dir, finished.job()) else {
         return Err(refused(appending, "needs a folder that is not the root of the disk"));
     };

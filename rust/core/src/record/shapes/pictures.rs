@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericBinaryArray, OffsetSizeTrait, RecordBatch};
 use arrow::buffer::Buffer;
-use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use fastpack_template::json::{Json, Map};
 use twox_hash::XxHash64;
@@ -415,9 +414,11 @@ fn of_cell(array: &dyn Array, at: usize, place: &str) -> Result<Picture, Fault> 
     if !is_present(array, at) {
         return Err(misfit());
     }
-    if let DataType::Dictionary(_, values) = array.data_type() {
-        let plain = cast(&array.slice(at, 1), values).map_err(|_| misfit())?;
-        return of_cell(plain.as_ref(), 0, place);
+    if let DataType::Dictionary(..) = array.data_type() {
+        // All keys of an array are normalised at once, so only one is passed.
+        let one = array.slice(at, 1);
+        let dictionary = one.as_any_dictionary();
+        return of_cell(dictionary.values().as_ref(), dictionary.normalized_keys()[0], place);
     }
     let named = |text: &str| Ok(Picture::named_by(&text.into(), place));
     let of_bytes = |bytes: Buffer| Ok(Picture::of_bytes(bytes, place));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::sink::store::coordination_files::Hold;
+use crate::sink::store::coordination_files::{Hold, explained};
 use crate::storage::{Lease, Target};
 use crate::util::control::Control;
 
@@ -25,10 +25,9 @@ impl LeaseGuard {
         self.explained(self.target.refuse_unconditional(self.lease()), control)
     }
 
-    /// The result of work in the bucket. If another process has taken the lock meanwhile, what it did there may have made the
-    /// work fail in any way, so the error says that.
+    /// The result of work in the bucket, as [`explained`] has it.
     pub(crate) fn explained<T>(&self, result: Result<T>, control: &Control) -> Result<T> {
-        result.map_err(|error| self.check(control).err().unwrap_or(error))
+        explained(self, result, control)
     }
 
     fn lease(&self) -> &Lease {

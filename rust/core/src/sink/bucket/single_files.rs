@@ -63,7 +63,8 @@ impl BucketFiles {
         let bytes = file.metadata().map_err(Error::io(&path))?.len();
         let hash = regular::hash(file, &path, control)?.to_hex();
         let (target, generation, dir) = (&self.target, &self.generation, &*self.dir);
-        BucketPlace { target, generation, dir, control }.place((name, bytes, &hash), None)?;
+        let place = BucketPlace { target, generation, dir, control };
+        self.lease.explained(place.place((name, bytes, &hash), None), control)?;
         Ok(self.target.name_of(name))
     }
 

@@ -187,6 +187,11 @@ impl FinishedOutput {
         &self.manifest.job
     }
 
+    /// True if the folder keeps the tokens of its documents.
+    pub fn keeps_tokens(&self) -> bool {
+        self.manifest.tokens.is_some()
+    }
+
     /// The name of the job whose output it has replaced, if it has grown by appended files.
     pub fn replaced(&self) -> Option<&str> {
         self.manifest.replaced.as_deref()

@@ -20,7 +20,7 @@ use crate::sink::folder::lock::taken;
 use crate::sink::folder::{Folder, discarded_outputs, output_survey};
 use crate::sink::manifest::File;
 use crate::sink::store;
-use crate::sink::store::coordination_files::{Hold, object};
+use crate::sink::store::coordination_files::{Hold, explained, object};
 use crate::sink::store::job_states;
 use crate::sink::store::job_states::JobState;
 use crate::sink::store::job_store::{JobStore, OpenOutput, Opened, SizedFile};
@@ -150,7 +150,8 @@ impl Groups {
             locked(&etags).extend(etag.map(|etag| (file.0.to_owned(), etag)));
             Ok(())
         };
-        with_each(&*hold.0, it.kept(), keep, control)?;
+        let kept = with_each(&*hold.0, it.kept(), keep, control);
+        explained(&*hold.0, kept, control)?;
         hold.0.check(control)?;
         it.etags = std::mem::take(&mut *locked(&etags));
         self.store.records().write(&record_name(group, step), &sealed::seal(&it))?;

@@ -145,6 +145,21 @@ impl BucketStore {
         })
     }
 
+    /// Removes what the bucket has of other jobs, and records this one. The bucket is locked.
+    fn replace_outputs(&self, now: NaiveDateTime, control: &Control) -> Result<()> {
+        let Self { target, output, job, owner, .. } = self;
+        ReplacedOutputs::find(target, output, job, control)?;
+        for lock in target.entries_in(&work(STATE))? {
+            if lock.name.ends_with(LOCK_ENDING) {
+                // A process of another job may still work on it.
+                target.unlock(target.lock(&lock.name, owner, output.wait, control)?);
+            }
+        }
+        remove_groups(target)?;
+        let record = Manifest::new(Arc::clone(job), now, Vec::new());
+        target.write_new(&work(STARTED), record.to_text())
+    }
+
     /// The folder of the local disk in which the output is made.
     fn build_dir(&self) -> PathBuf {
         let dir = &self.output.dir;
@@ -352,17 +367,7 @@ impl LockedStore for LockedBucket<'_> {
     }
 
     fn begin(self: Box<Self>, now: NaiveDateTime, control: &Control) -> Result<()> {
-        let BucketStore { target, output, job, owner, .. } = self.store;
-        ReplacedOutputs::find(target, output, job, control)?;
-        for lock in target.entries_in(&work(STATE))? {
-            if lock.name.ends_with(LOCK_ENDING) {
-                // A process of another job may still work on it.
-                target.unlock(target.lock(&lock.name, owner, output.wait, control)?);
-            }
-        }
-        remove_groups(target)?;
-        let record = Manifest::new(Arc::clone(job), now, Vec::new());
-        target.write_new(&work(STARTED), record.to_text())
+        self.lease.explained(self.store.replace_outputs(now, control), control)
     }
 
     fn remove_work(&self) -> Result<()> {

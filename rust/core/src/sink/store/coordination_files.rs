@@ -43,6 +43,12 @@ pub(crate) trait Hold: fmt::Debug + Send + Sync {
     fn check(&self, control: &Control) -> Result<()>;
 }
 
+/// The result of work under a lock. If another process has taken the lock meanwhile, what it did there may have made the work
+/// fail in any way, so the error says that.
+pub(crate) fn explained<T>(hold: &dyn Hold, result: Result<T>, control: &Control) -> Result<T> {
+    result.map_err(|error| hold.check(control).err().unwrap_or(error))
+}
+
 /// The system takes the lock of an open file from no process that lives.
 impl Hold for fs::File {
     fn check(&self, control: &Control) -> Result<()> {

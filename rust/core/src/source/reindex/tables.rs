@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
-use arrow::array::{Array, RecordBatch};
-use arrow::compute::{cast, concat_batches};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::ipc::writer::FileWriter;
 
@@ -93,9 +93,11 @@ fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
         _ => Arc::clone(field),
     };
     let fields: Vec<_> = schema.fields().iter().map(of_values).collect();
-    let columns = fields.iter().zip(batch.columns());
-    let columns = columns.map(|(field, column)| cast(column, field.data_type()));
-    let columns = columns.collect::<std::result::Result<_, _>>()?;
+    let of_keys = |column: &ArrayRef| match column.as_any_dictionary_opt() {
+        Some(dictionary) => take(dictionary.values(), dictionary.keys(), None),
+        None => Ok(Arc::clone(column)),
+    };
+    let columns = batch.columns().iter().map(of_keys).collect::<std::result::Result<_, _>>()?;
     let schema = SchemaRef::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     Ok(RecordBatch::try_new(schema, columns)?)
 }
