@@ -1,24 +1,54 @@
 //! Record batches to `pyarrow` tables and back, without a copy.
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
-use arrow_pyarrow::{PyArrowType, Table};
+use arrow::error::ArrowError;
+use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table};
 use fastpack_core::assemble::schema;
 use fastpack_core::sink::Tables;
 use fastpack_core::{Error, Report};
 use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::error;
 
-/// Makes a table of one batch.
-pub(crate) fn batch(rows: RecordBatch) -> PyResult<PyArrowType<Table>> {
-    let schema = rows.schema();
-    table(vec![rows], schema)
+/// A table for the caller.
+pub(crate) struct NewTable {
+    batches: Vec<RecordBatch>,
+    schema: SchemaRef,
+}
+
+impl NewTable {
+    /// A table of batches that have the columns of this schema.
+    pub(crate) fn new(batches: Vec<RecordBatch>, schema: SchemaRef) -> Result<Self, ArrowError> {
+        let batches = batches.into_iter().map(|batch| batch.with_schema(SchemaRef::clone(&schema)));
+        Ok(Self { batches: batches.collect::<Result<_, _>>()?, schema })
+    }
+}
+
+impl From<RecordBatch> for NewTable {
+    fn from(batch: RecordBatch) -> Self {
+        Self { schema: batch.schema(), batches: vec![batch] }
+    }
+}
+
+/// `pyarrow` reads the batches as one stream, so that the schema and its metadata, the state of a stream among them, are
+/// converted once.
+impl<'py> IntoPyObject<'py> for NewTable {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let batches = RecordBatchIterator::new(self.batches.into_iter().map(Ok), self.schema);
+        let reader: Box<dyn RecordBatchReader + Send> = Box::new(batches);
+        reader.into_pyarrow(py)?.call_method0(intern!(py, "read_all"))
+    }
 }
 
 /// The tables of a run in memory: the training rows, and the validation rows if documents are set aside.
-pub(crate) type PyTables = (PyArrowType<Table>, Option<PyArrowType<Table>>);
+pub(crate) type PyTables = (NewTable, Option<NewTable>);
 
 /// Makes the tables of a run. The schema metadata of each holds the report without its timing.
 pub(crate) fn reported(tables: Tables, report: Report) -> PyResult<PyTables> {
@@ -30,11 +60,8 @@ pub(crate) fn reported(tables: Tables, report: Report) -> PyResult<PyTables> {
     Ok((table(tables.train, schema)?, validation.transpose()?))
 }
 
-fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<PyArrowType<Table>> {
-    let batches = batches.into_iter().map(|batch| batch.with_schema(SchemaRef::clone(&schema)));
-    let table =
-        batches.collect::<Result<_, _>>().and_then(|batches| Table::try_new(batches, schema));
-    table.map(PyArrowType).map_err(|refused| error::to_py(Error::Arrow(refused)))
+fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<NewTable> {
+    NewTable::new(batches, schema).map_err(|refused| error::to_py(Error::Arrow(refused)))
 }
 
 /// A table of the caller. Metadata of its schema that is not text is left out, as all metadata is text here.

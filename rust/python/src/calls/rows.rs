@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use arrow::array::RecordBatch;
-use arrow_pyarrow::{PyArrowType, Table};
+use arrow_pyarrow::PyArrowType;
 use fastpack_core::assemble::{self, CompactRows, DocumentTable, PackedOptions, RowBoundaries};
 use fastpack_core::config::RowColumn;
 use fastpack_core::sink;
@@ -11,7 +11,7 @@ use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays;
-use crate::arrow::TableArgument;
+use crate::arrow::{NewTable, TableArgument};
 use crate::error::to_py;
 use crate::interruptible::{self, Interrupted};
 use crate::options::output::PyFormat;
@@ -33,14 +33,13 @@ pub(crate) fn expand_rows(
     py: Python<'_>,
     table: TableArgument,
     columns: Vec<String>,
-) -> PyResult<PyArrowType<Table>> {
+) -> PyResult<NewTable> {
     let (batches, stored) = table.0.into_inner();
     let (schema, batches) =
         interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
             assemble::expand_rows(&stored, batches, &columns, control)
         })?;
-    let table = Table::try_new(batches, schema);
-    table.map(PyArrowType).map_err(|refused| to_py(refused.into()))
+    NewTable::new(batches, schema).map_err(|refused| to_py(refused.into()))
 }
 
 /// The labels, positions and weights of one row in the compact layout.

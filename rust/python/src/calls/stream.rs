@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
-use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{
     Agree, Deal, MOST_LANES, RecordSelection, State, StreamOptions, Together, count, stream,
 };
@@ -14,7 +13,7 @@ use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-use crate::arrow::batch;
+use crate::arrow::NewTable;
 use crate::callers::reiterable::PyReiterable;
 use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
@@ -280,7 +279,7 @@ impl PyStreamTables {
         this
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyArrowType<Table>>> {
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<NewTable>> {
         let mut task = self.task.turn(py)?;
         if self.closed.load(Ordering::Relaxed) {
             return Ok(None);
@@ -288,7 +287,7 @@ impl PyStreamTables {
         match task.next(py, self.progress.as_ref()) {
             Ok(Some(rows)) => {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
-                batch(rows).map(Some)
+                Ok(Some(rows.into()))
             }
             Err(_) if self.closed.load(Ordering::Relaxed) => Ok(None),
             Ok(None) => Ok(None),

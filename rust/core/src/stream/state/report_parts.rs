@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::Origin;
 use crate::pipeline::PackedCounts;
@@ -16,9 +16,30 @@ use crate::report::ledger::{DroppedRecord, Ledger, Reason};
 pub(crate) const MOST_LENGTHS: usize = 1024;
 
 /// The lengths of some documents, and those of their packed pieces.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<Histogram>")]
 pub(crate) struct AddedLengths([Histogram; 2]);
+
+/// One histogram where no document was cut: both are the same.
+impl Serialize for AddedLengths {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let [lengths, packed] = &self.0;
+        let written = if lengths == packed { &self.0[..1] } else { &self.0 };
+        written.serialize(serializer)
+    }
+}
+
+impl TryFrom<Vec<Histogram>> for AddedLengths {
+    type Error = &'static str;
+
+    fn try_from(written: Vec<Histogram>) -> Result<Self, Self::Error> {
+        match &written[..] {
+            [both] => Ok(Self([both.clone(), both.clone()])),
+            [lengths, packed] => Ok(Self([lengths.clone(), packed.clone()])),
+            _ => Err("holds one histogram or two"),
+        }
+    }
+}
 
 impl AddedLengths {
     pub(crate) fn of(packed_counts: &PackedCounts) -> Self {

@@ -24,7 +24,7 @@ use crate::util::wording::Message;
 pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 16;
+const VERSION: u64 = 17;
 
 /// The kind of object that the states belong to.
 const KIND: &str = "stream";
