@@ -235,7 +235,7 @@ if not TYPE_CHECKING:
             return import_module(f"fastpack.{name}")
         if name not in __all__:
             from fastpack.arguments.checks import nearest  # noqa: PLC0415  needed for what is not there alone
-            from fastpack.options.mistakes.foreign import FOREIGN_NAMES  # noqa: PLC0415
+            from fastpack.options.mistakes.foreign_names import FOREIGN_NAMES  # noqa: PLC0415
 
             near = FOREIGN_NAMES.get(name) or nearest(name, __all__)
             meant = f"; did you mean {near!r}?" if near else ""

@@ -15,7 +15,7 @@ from fastpack.cli.commands import COMMANDS, Command
 from fastpack.cli.flags import ALL, FLAGS, TOPICS, add_flags, objects_of
 from fastpack.cli.messages import spelled
 from fastpack.options import OPTIONS
-from fastpack.options.mistakes.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, MOVED, OPTION_ADVICE
+from fastpack.options.mistakes.foreign_names import FOREIGN_COMMANDS, FOREIGN_OPTIONS, MOVED, OPTION_ADVICE
 from fastpack.options.mistakes.suggestions import nearest_option
 from fastpack.options.value import fields_of
 

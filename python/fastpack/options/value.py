@@ -31,7 +31,7 @@ from fastpack.arguments.checks import nearest, shown
 from fastpack.arguments.functions import place_of
 from fastpack.arguments.message import Message, Setting
 from fastpack.errors import OptionError, OptionTypeError
-from fastpack.options.mistakes.foreign import meant_word
+from fastpack.options.mistakes.foreign_names import meant_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

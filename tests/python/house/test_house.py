@@ -194,7 +194,7 @@ def test_a_new_option_touches_the_table_and_the_core_alone():
     """Outside of the table, Python names an option only where it does something with it."""
     padding = {path.name for path in PACKAGE.rglob("*.py") if "open_rows" in code(path)}
     # Its own place, and the word that it had before.
-    assert padding == {"packing.py", "foreign.py"}
+    assert padding == {"packing.py", "foreign_names.py"}
 
 
 @pytest.mark.parametrize("name", [*api.__all__, "Tokenizer"])

@@ -16,7 +16,7 @@ from nested import FIELDS, nested
 
 import fastpack
 from fastpack.options import OPTIONS
-from fastpack.options.mistakes.foreign import (
+from fastpack.options.mistakes.foreign_names import (
     FOREIGN_COMMANDS,
     FOREIGN_NAMES,
     FOREIGN_OPTIONS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastpack import _fastpack
 from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message, Setting
-from fastpack.options.mistakes.foreign import FOREIGN_WORDS
+from fastpack.options.mistakes.foreign_names import FOREIGN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

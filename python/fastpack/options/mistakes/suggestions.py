@@ -10,7 +10,7 @@ from fastpack import types
 from fastpack.arguments.checks import nearest
 from fastpack.arguments.message import Message
 from fastpack.options import OPTIONS
-from fastpack.options.mistakes.foreign import (
+from fastpack.options.mistakes.foreign_names import (
     FOREIGN_OPTIONS,
     INSTEAD,
     MOVED,

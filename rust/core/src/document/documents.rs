@@ -158,9 +158,9 @@ impl Documents {
     #[must_use]
     pub fn with_room_for(mut self, bytes: u64) -> Self {
         const MOST: usize = 1 << 20;
-        // Tokens of four bytes, and documents of 256.
+        // Tokens of three bytes, and documents of 256.
         let bytes = usize::try_from(bytes).map_or(MOST, |bytes| bytes.min(MOST));
-        let (ids, documents) = (bytes / 4, bytes / 256);
+        let (ids, documents) = (bytes / 3, bytes / 256);
         for (_, column) in &mut self.columns {
             column.ids.reserve(ids);
             column.offsets.reserve(documents);

@@ -3,10 +3,10 @@
 //! [`Matcher`] finds them.
 
 mod added_token;
-mod finder;
+mod contains_any;
 mod matcher;
 mod trie;
 
 pub(crate) use added_token::AddedToken;
-pub(crate) use finder::Finder;
+pub(crate) use contains_any::ContainsAny;
 pub(crate) use matcher::Matcher;

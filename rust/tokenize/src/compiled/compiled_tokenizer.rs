@@ -16,7 +16,7 @@ use super::post_processor::Template;
 use super::prefix_space::Spaced;
 use super::spans::{Origin, Watch};
 use super::thread_caches::ThreadMemory;
-use crate::added::{Finder, Matcher};
+use crate::added::{ContainsAny, Matcher};
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::Error;
 
@@ -42,7 +42,7 @@ pub(crate) struct Compiled {
     pub(super) normalizer: Option<Normalizer>,
     /// Finds the texts that every stretch in need of the normalizer contains. `None` if all stretches need
     /// it. For other stretches, the model itself does the work of the normalizer.
-    pub(super) seldom: Option<Finder>,
+    pub(super) seldom: Option<ContainsAny>,
     /// True if a stretch that does not begin with a space gets one.
     pub(super) prefix_space: bool,
     pub(super) model: Model,

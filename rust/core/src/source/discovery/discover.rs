@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::braces::expand;
-use super::chosen::{FORMATS, data_of_folder, refuse_other_data};
+use super::data_files::{FORMATS, data_of_folder, refuse_other_data};
 use super::dataset_folder;
 use super::found::{FoundFiles, SourceFile};
 use super::globs;

@@ -1,7 +1,7 @@
 //! Finds the files of the inputs.
 
 pub(super) mod braces;
-pub(super) mod chosen;
+pub(super) mod data_files;
 pub(super) mod dataset_folder;
 pub(super) mod discover;
 pub(super) mod found;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::braces::expand;
-use super::chosen::{data_of_folder, is_by_product, refuse_other_data};
+use super::data_files::{data_of_folder, is_by_product, refuse_other_data};
 use super::dataset_folder;
 use crate::error::{Error, Result};
 use crate::source::formats::format::{Container, by_name};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use super::models;
-use crate::added::{AddedToken, Finder, Matcher};
+use crate::added::{AddedToken, ContainsAny, Matcher};
 use crate::compiled::compiled_tokenizer::{Compiled, Model};
 use crate::compiled::engines::general::General;
 use crate::compiled::engines::space_prefix::{META_CHARACTER, Prefix};
@@ -176,7 +176,7 @@ fn any_normalizer(normalizer: &Value) -> Result<Option<Normalizer>, String> {
 }
 
 /// A finder of a part of each token that matches normalized text. `None` if a token consists of blanks.
-fn cores(tokens: &[AddedToken], normalizer: &Normalizer) -> Option<Finder> {
+fn cores(tokens: &[AddedToken], normalizer: &Normalizer) -> Option<ContainsAny> {
     let chosen = tokens.iter().filter(|token| token.normalized);
     let normal: Vec<String> = chosen.map(|token| normalizer.normalized(&token.content)).collect();
     let core = |content: &'_ str| -> Option<String> {
@@ -184,7 +184,7 @@ fn cores(tokens: &[AddedToken], normalizer: &Normalizer) -> Option<Finder> {
         parts.max_by_key(|part| part.len()).filter(|part| !part.is_empty()).map(str::to_owned)
     };
     let cores: Option<Vec<String>> = normal.iter().map(|content| core(content)).collect();
-    Some(Finder::new(cores?.iter().map(String::as_str)))
+    Some(ContainsAny::new(cores?.iter().map(String::as_str)))
 }
 
 /// The matcher of the raw text and the matcher of the normalized text.

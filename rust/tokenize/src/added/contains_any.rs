@@ -1,12 +1,12 @@
-//! [`Finder`]: tells whether a text contains one of a set of texts.
+//! [`ContainsAny`]: tells whether a text contains one of a set of texts.
 
 use super::trie::{Builder, Trie};
 
 /// Tells whether a text contains one of a set of texts.
-pub(crate) struct Finder(Trie);
+pub(crate) struct ContainsAny(Trie);
 
-impl Finder {
-    /// A finder of texts, none of which is empty.
+impl ContainsAny {
+    /// A search for texts, none of which is empty.
     pub(crate) fn new<'a>(contents: impl IntoIterator<Item = &'a str>) -> Self {
         let mut trie = Builder::default();
         for content in contents {
