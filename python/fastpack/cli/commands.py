@@ -64,7 +64,7 @@ _SOURCES: Final = Flag(
 
 _OWN: Final = Flag(
     "--sources",
-    "more files, as a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
+    "more files, as a list of objects with path, shape, fields, prompt, limit, repeat, fraction; or its file",
     metavar="JSON",
     type="json_list_or_file",
     of_command=True,

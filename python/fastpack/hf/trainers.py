@@ -62,6 +62,12 @@ def check_settings(args: object, collator: object, folders: Sequence[Folder]) ->
             "fastpack.hf.sft_config does, or data_collator=fastpack.torch.collate"
         )
         raise BatchError(message)
+    if not is_ours(collator) and any(folder.options.get("objective.shift_labels") for folder in folders):
+        message = (
+            "the labels of these rows are shifted already, and a model of `transformers` shifts them once more; pack "
+            "without `shift_labels`"
+        )
+        raise BatchError(message)
     prepared = not (getattr(args, "dataset_kwargs", None) or {}).get("skip_prepare_dataset")
     most = getattr(args, "max_length", None)
     for folder in folders:

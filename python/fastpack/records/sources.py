@@ -115,6 +115,10 @@ def weights_of(weights: object, names: Sequence[str]) -> list[float]:
         ValueError: They are not a dict of a number for each of the names.
     """
     wanted = "a dict of a weight for each source that `files` names"
+    if isinstance(weights, Mapping) and weights and not names:
+        example = next(map(str, weights))
+        message = f"gives weights by names, and `files` has none: make it a dict, such as {{{shown(example)}: PATH, ...}} (NAME=FILE on a command line)"
+        raise OptionError(message, "weights")
     if not isinstance(weights, Mapping) or not names:
         raise ValueError(wanted)
     without = [f"`{shown(name)}` has no weight" for name in names if name not in weights]

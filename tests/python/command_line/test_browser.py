@@ -15,6 +15,7 @@ from conftest import ROOT
 import fastpack
 from fastpack.dataset.folder import Folder
 from fastpack.report.display.html_page import report_html, row_html, scan_html, write_html
+from fastpack.report.display.row_facts import facts_of
 
 CHAT = ROOT / "examples" / "chat.jsonl"
 TOKENIZER = ROOT / "examples" / "tokenizer"
@@ -87,6 +88,20 @@ def test_the_page_of_a_report_has_what_a_reader_looks_for(pages):
         "too_long",
     ):
         assert told in text, told
+
+
+def test_rows_as_long_as_the_longest_document_lose_nothing_for_certain(tmp_path):
+    records = [{"text": "river " * 30}, {"text": "river " * 75}]
+    folder = tmp_path / "packed"
+    options = {"max_length": 64, "overlong": "drop", "max_lost": 1.0}
+    report = fastpack.pack_records(records, TOKENIZER, output=folder, **options)
+    longest = report.lengths["max"]
+    assert longest > 64
+    costs = {cost.max_length: cost for cost in facts_of(Folder(folder), report).costs}
+    assert costs[64].lost > 0
+    for length, cost in costs.items():
+        if length >= longest:
+            assert cost.lost == cost.at_most == 0, length
 
 
 def test_what_the_input_holds_is_text_on_a_page(tmp_path):

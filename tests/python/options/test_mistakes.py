@@ -410,8 +410,20 @@ def test_commands_of_other_tools_stand_for_commands_that_exist():
 
 def test_pairs_of_preferences_without_their_objective_are_told_its_name(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"prompt": "a", "chosen": "b", "rejected": "c"}])
-    with pytest.raises(fastpack.RecordError, match=r'; pairs of preferences take objective="preference"$'):
+    with pytest.raises(
+        fastpack.RecordError, match=r"; pairs of preferences take the objective `preference`$"
+    ):
         fastpack.pack_files(path, tokenizer_dir, max_length=64)
+    assert "take the objective `preference`" in str(fastpack.scan(path, tokenizer_dir, max_length=64))
+
+
+def test_weights_without_named_sources_are_told_the_form_of_files(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": "a"}])
+    for call in (fastpack.pack_files, fastpack.stream):
+        with pytest.raises(
+            fastpack.OptionError, match=r"`files` has none: make it a dict, such as \{.web.: PATH"
+        ):
+            call([path], tokenizer_dir, weights={"web": 1.0, "code": 2.0}, max_length=64)
 
 
 def test_a_hint_about_fields_repeats_none_that_was_given(write_jsonl, tokenizer_dir):

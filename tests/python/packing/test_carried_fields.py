@@ -121,8 +121,14 @@ def test_what_is_not_carried_is_refused_by_name(tokenizer_dir, tmp_path):
     said = refused(file, ["prompt"], objective="causal")
     assert 'must be one of "input_ids"' in said
     for call in (
-        lambda: fastpack.pack_dir(file, tmp_path / "packed", tokenizer=tokenizer_dir, columns=["prompt"], **OPTIONS),
-        lambda: list(fastpack.stream(file, tokenizer=tokenizer_dir, columns=["prompt"], **OPTIONS, batch_size=1)),
+        lambda: fastpack.pack_dir(
+            file, tmp_path / "packed", tokenizer=tokenizer_dir, columns=["prompt"], **OPTIONS
+        ),
+        lambda: list(
+            fastpack.stream(file, tokenizer=tokenizer_dir, columns=["prompt"], **OPTIONS, batch_size=1)
+        ),
     ):
-        with pytest.raises(fastpack.OptionError, match="rows in memory carry fields of their records: `pack_files`"):
+        with pytest.raises(
+            fastpack.OptionError, match="rows in memory carry fields of their records: `pack_files`"
+        ):
             call()

@@ -79,6 +79,13 @@ def test_loaded_rows_refuse_an_sft_trainer_that_would_mix_them(tmp_path, trainer
     assert pickle.loads(pickle.dumps(rows))[0] == rows[0]
 
 
+def test_labels_that_are_shifted_already_refuse_a_trainer_whose_model_shifts_them(tmp_path, trainer):
+    pack(documents(40), output=tmp_path / "rows", objective=fastpack.CausalLM(shift_labels=True))
+    rows = fastpack.hf.load(tmp_path / "rows")
+    with pytest.raises(BatchError, match="shifted already"):
+        trainer(rows, config=fastpack.hf.sft_config)
+
+
 def same(batch):
     """A function for `map`."""
     return batch

@@ -32,8 +32,8 @@ def field_hint(message: str, configured: object = None) -> str:
     wanted, _, listed = message.rpartition(", found ")
     fields = dict(configured) if isinstance(configured, Mapping) else {}
     found = re.findall(r"`([^`]+)`", listed.partition(";")[0])
-    if {"chosen", "rejected"} <= {field.strip().lower() for field in found}:
-        return Message("pairs of preferences take ", Setting("objective", "preference"))
+    if "the objective `preference`" in message:
+        return ""
     hints = [
         {**hint, **_prompt_beside(parts, {*found} - {*hint.values()}, fields)}
         for parts in _fastpack.required_fields().values()

@@ -147,7 +147,7 @@ def _record_hint(refused: RecordError, name: str, arguments: Mapping[str, object
     return Message(Setting("on_bad_record", "skip"), " leaves such records out, and counts them")
 
 
-_OF_ONE_RECORD = frozenset({"invalid_json", "invalid_utf8", "template"})
+_OF_ONE_RECORD = frozenset({"invalid_json", "invalid_utf8", "lone_surrogate", "template"})
 """Faults of single records among many that are right."""
 
 

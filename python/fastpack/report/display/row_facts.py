@@ -168,7 +168,9 @@ def _costs(lengths: Numbers, most: int, packed: Folder, report: Report) -> Itera
             continue
         lost = [(held - each.tokens) / held * kept for each in found]
         known = min(lost) + (left_out if length <= most else 0)
-        yield Cost(length, len(found[0]), known / total, (max(lost) + left_out) / total, 1 - found[0].fill)
+        # The longest document of the job has room in longer rows.
+        at_most = max(lost) + (left_out if length < report.lengths.get("max", 0) else 0)
+        yield Cost(length, len(found[0]), known / total, max(known, at_most) / total, 1 - found[0].fill)
 
 
 def _rows(packed: Folder, split: str, count: int) -> Iterator[PackedRow]:

@@ -426,7 +426,13 @@ pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
             shapes.collect::<Vec<_>>().join(" or ")
         }
     };
-    let message =
-        format!("expected {wanted}, found {}; name others with `reading.fields`", found(record));
+    let has = |field: &str| record.keys().any(|key| key.trim().eq_ignore_ascii_case(field));
+    let is_pair = has("chosen") && has("rejected");
+    let remedy = if is_pair && !expected.shapes.contains(&ShapeName::Preference) {
+        "pairs of preferences take the objective `preference`"
+    } else {
+        "name others with `reading.fields`"
+    };
+    let message = format!("expected {wanted}, found {}; {remedy}", found(record));
     Fault::new(Reason::NoContent, message)
 }

@@ -51,6 +51,8 @@ pub struct ChatTemplate {
     pub(super) forms: OnceLock<TurnForms>,
     /// The marks around reasoning in the content of a message; learned at first use.
     pub(super) thoughts: OnceLock<ReasoningMarks>,
+    /// The words of the generation prompt; learned at first use.
+    pub(super) prompt_words: OnceLock<Vec<String>>,
     /// The results of the trials of its programs; each trial runs at first use.
     pub(super) paths: TrialResults,
 }
@@ -150,6 +152,7 @@ impl ChatTemplate {
             turn: OnceLock::new(),
             forms: OnceLock::new(),
             thoughts: OnceLock::new(),
+            prompt_words: OnceLock::new(),
             paths: TrialResults::default(),
         })
     }

@@ -42,6 +42,7 @@ impl ChatTemplate {
             turn: OnceLock::new(),
             forms: OnceLock::new(),
             thoughts: OnceLock::new(),
+            prompt_words: OnceLock::new(),
             paths: TrialResults::default(),
         }
     }

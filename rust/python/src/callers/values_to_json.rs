@@ -40,7 +40,7 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     let mut first = true;
     for (key, value) in dict.iter() {
         let name = text(&key, "the record")?;
-        if is_leaf(&value) && !is_picture(&value) {
+        if is_leaf(&value) && !is_picture(&value) && text_in_bytes(&value).is_none() {
             continue;
         }
         if !std::mem::take(&mut first) {
@@ -52,6 +52,12 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     }
     bytes.push(b'}');
     Ok(())
+}
+
+/// The text in bytes of UTF-8, as columns of bytes are read too.
+fn text_in_bytes<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
+    let bytes = value.cast::<PyBytes>().ok()?;
+    str::from_utf8(bytes.as_bytes()).ok()
 }
 
 /// True for bytes that are a picture, and for a picture of Pillow.
@@ -140,6 +146,8 @@ fn append(
         object(dict, bytes, place, depth)?;
     } else if is_picture(value) {
         append_picture(value, bytes);
+    } else if let Some(words) = text_in_bytes(value) {
+        string(words, bytes);
     } else if has_list(value) || is_array(value) {
         let listed = listed(value).map_err(|raised| Unwritten::of(value.py(), place, raised))?;
         append(&listed, bytes, place, depth + 1)?;

@@ -131,6 +131,23 @@ def test_a_role_of_another_format_is_answered_with_the_usual_one(
         assert f"`{meant}` is meant?" in said
 
 
+def test_a_template_that_only_tells_of_models_has_no_role_of_that_name(
+    tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    """Llama's templates write `You are a model` and end prompts with `assistant`; Gemma's end them with `model`."""
+    messages = [{"role": "user", "content": "a"}, {"role": "model", "content": "b"}]
+    prose = (
+        "{% if tools %}You are a model with functions.{% endif %}"
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    for said in refusals([{"messages": messages}], tokenizer_dir, tmp_path, chat_template=prose):
+        assert "`assistant` is meant?" in said
+    prompts = prose.replace("<assistant>", "<model>")
+    options = {"max_length": 64, "chat_template": prompts}
+    assert flat.pack_records([{"messages": messages}], tokenizer_dir, **options).num_rows == 1
+
+
 def test_a_content_that_is_missing_is_named_beside_another_fault(tokenizer_dir: Path, tmp_path: Path) -> None:
     """The template fails at the first of two faults, and would fail at the second too."""
     messages = [
@@ -297,3 +314,14 @@ def test_metadata_of_a_table_that_is_no_text_is_left_out(tokenizer_dir: Path) ->
     field = pa.field("text", pa.string(), metadata={b"key": b"\x93"})
     with pytest.raises(fastpack.OptionError, match=r"`table`: cannot be taken over: .*invalid utf-8"):
         fastpack.pack_table(pa.table(table.columns, schema=pa.schema([field])), tokenizer_dir, **given)
+
+
+def test_bytes_of_text_in_a_record_are_text_as_in_a_column(tokenizer_dir: Path) -> None:
+    words = "déjà vu"
+    rows = [
+        flat.pack_records([{"text": text, "digest": b"\xff"}], tokenizer_dir, max_length=64)
+        for text in (words, words.encode())
+    ]
+    assert rows[0]["input_ids"] == rows[1]["input_ids"]
+    table = pa.table({"text": [words.encode()]})
+    assert flat.pack_table(table, tokenizer_dir, max_length=64)["input_ids"] == rows[0]["input_ids"]

@@ -301,7 +301,7 @@ def test_the_folder_is_that_of_no_other_call(
     # Its rows are others than those of one job over all files.
     with pytest.raises(fastpack.OutputError, match="differs in `exists`"):
         pack(parts[:2], folder)
-    with pytest.raises(fastpack.OutputError, match='holds no tokens.*exists="append_rows"'):
+    with pytest.raises(fastpack.OutputError, match=r'holds no tokens.*exists="append_rows"'):
         pack(parts[2], folder, exists="append")
     with pytest.raises(fastpack.OutputError, match="holds no tokens"):
         fastpack.repack(folder, tmp_path / "repacked", max_length=128)

@@ -67,10 +67,9 @@ impl ChatTemplate {
         })
     }
 
-    /// True if the template may write the role `model` in its generation prompt, as Gemma's do, without a comparison with it.
+    /// True if the generation prompt asks for the role `model`, as Gemma's do, without a comparison with it.
     fn prompts_for(&self, role: &str) -> bool {
-        let mut words = self.source.split(|c: char| !c.is_alphanumeric());
-        role == MODEL && words.any(|word| word == MODEL)
+        role == MODEL && self.prompt_words().iter().any(|word| word == MODEL)
     }
 
     pub(super) fn speaks_of(&self, role: &str) -> bool {

@@ -31,19 +31,39 @@ impl ChatTemplate {
     pub(crate) fn forms(&self) -> &TurnForms {
         self.forms.get_or_init(|| TurnForms::of(&self.source, openings(self)))
     }
+
+    /// The words of the generation prompt. Where it cannot be rendered, those of the whole template.
+    pub(crate) fn prompt_words(&self) -> &[String] {
+        self.prompt_words.get_or_init(|| {
+            let prompt = || {
+                let conversation = empty_conversation();
+                let probe = Probe::new(self, &conversation)?;
+                let before = probe.render(&["user"], false)?;
+                let prompted = probe.render(&["user"], true)?;
+                Some(prompted.text[shared_length(&before.text, &prompted.text)..].to_owned())
+            };
+            let text = prompt().unwrap_or_else(|| self.source.clone());
+            let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
+        })
+    }
+}
+
+fn empty_conversation() -> Conversation {
+    Conversation {
+        messages: Vec::new(),
+        tools: None,
+        template_kwargs: Map::default(),
+        weights: None,
+        prompt: None,
+        pictures: Vec::new(),
+    }
 }
 
 /// The text of the generation prompt behind the header with which turns begin, such as `<think>`.
 fn openings(template: &ChatTemplate) -> Vec<String> {
     let found = || {
-        let conversation = Conversation {
-            messages: Vec::new(),
-            tools: None,
-            template_kwargs: Map::default(),
-            weights: None,
-            prompt: None,
-            pictures: Vec::new(),
-        };
+        let conversation = empty_conversation();
         let probe = Probe::new(template, &conversation)?;
         let before = probe.render(&["user"], false)?;
         let prompted = probe.render(&["user"], true)?;
