@@ -6,7 +6,7 @@
 //! │   ├── lock              held by the run that works
 //! │   ├── started.json      which job this is, and when it began
 //! │   ├── shards            the list of the finished shards
-//! │   ├── groups            the groups of a job that is cut into groups, each an output folder of its own
+//! │   ├── groups/           the groups of a job that is cut into groups, each an output folder of its own
 //! │   ├── blocks            the token log: documents of finished blocks
 //! │   ├── train-00000.arrow the finished shards, and the one that is being written
 //! │   ├── report.json       the report, once all shards are finished

@@ -58,7 +58,7 @@ struct Tail {
     /// The columns of the last block.
     names: Arc<[ColumnName]>,
     /// Finished blocks that wait for an earlier block to be written. A killed run loses them: at most some for each thread
-    /// (`ordered.rs`).
+    /// (`threads_in_order.rs`).
     early: BTreeMap<u64, FinishedEntry>,
     /// The bytes that were read in order, ahead of reading documents in random order.
     brought: u64,

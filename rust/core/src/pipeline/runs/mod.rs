@@ -2,7 +2,7 @@
 //!
 //! [`pack_files`] packs to memory, and with [`pack_memory`] what Python's `pack_records` and `pack_table` take. [`pack_dir`] packs
 //! into a folder, which [`output_folder`] opens and finishes; [`append`] adds files to one, [`repack`] packs its kept tokens again.
-//! [`scan`] stops at the plan. `cache` keeps tokens between calls; `content` hashes the inputs.
+//! [`scan`] stops at the plan. `cache` keeps tokens between calls; `input_hashes` hashes the inputs.
 
 pub(crate) mod append;
 mod cache;
