@@ -64,12 +64,15 @@ _SOURCES: Final = Flag(
 
 _OWN: Final = Flag(
     "--sources",
-    "more files, as a list of objects with path, shape, fields, prompt, limit, repeat, fraction; or its file",
+    "more files, as a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
     metavar="JSON",
     type="json_list_or_file",
     of_command=True,
 )
 """Files with options of their own."""
+
+_DRAWN: Final = _OWN._replace(help=_OWN.help.replace("repeat", "repeat, fraction"))
+"""Likewise, of each of which a fraction may be drawn."""
 
 _RECIPES: Final = (
     Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", of_command=True),
@@ -107,7 +110,7 @@ COMMANDS: Final = {
             Flag(
                 "-i --input", "files, folders, globs, brace lists", named="files", nargs="+", metavar="FILE"
             ),
-            _OWN,
+            _DRAWN,
             *_RECIPES,
             Flag(
                 "--dry-run",
