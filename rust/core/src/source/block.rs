@@ -263,7 +263,7 @@ impl Block {
         Ok(hasher.finalize().to_hex().to_string())
     }
 
-    /// A hash of its records that tells whether they have changed, at a tenth of the time of a fingerprint: streams make one
+    /// A hash of its records that tells whether they have changed, in less time than a fingerprint takes: streams make one
     /// of each block.
     pub(crate) fn short_hash(&self) -> Result<u32> {
         struct Short(XxHash3_64);
