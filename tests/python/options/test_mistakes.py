@@ -493,3 +493,10 @@ def test_a_scan_says_once_what_all_records_of_a_file_lack(write_jsonl, tokenizer
         check=False,
     )
     assert "next" not in done.stdout.split()
+
+
+def test_half_a_surrogate_pair_in_one_record_names_how_to_leave_it_out(tmp_path, tokenizer_dir):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a \\ud800"}\n{"text": "b"}\n')
+    with pytest.raises(fastpack.RecordError, match=r'on_bad_record="skip" leaves such records out'):
+        fastpack.pack_files(path, tokenizer_dir, max_length=64)

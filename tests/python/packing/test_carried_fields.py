@@ -132,3 +132,7 @@ def test_what_is_not_carried_is_refused_by_name(tokenizer_dir, tmp_path):
             fastpack.OptionError, match="rows in memory carry fields of their records: `pack_files`"
         ):
             call()
+    with pytest.raises(
+        fastpack.OptionError, match="rows in memory carry fields of their records: `pack_files`"
+    ):
+        fastpack.pack_records(RECORDS, tokenizer_dir, columns=["prompt"], **OPTIONS)

@@ -88,7 +88,7 @@ def with_hint(
 
 def _carrying_hint(refused: OptionError, name: str, arguments: Mapping[str, object]) -> str:
     """The call whose rows carry fields of records, where a call whose rows do not is asked for one; else empty."""
-    asks = refused.option == "columns" and name in ("pack_dir", "stream")
+    asks = refused.option == "columns" and name not in ("pack_files", "pack_table")
     if not asks or objective_of(arguments).kind in PACKED_OBJECTIVES:
         return ""
     return "rows in memory carry fields of their records: `pack_files`"
