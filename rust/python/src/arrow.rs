@@ -2,7 +2,6 @@
 
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table};
 use fastpack_core::assemble::schema;
 use fastpack_core::sink::Tables;
@@ -21,9 +20,13 @@ pub(crate) struct NewTable {
 
 impl NewTable {
     /// A table of batches that have the columns of this schema.
-    pub(crate) fn new(batches: Vec<RecordBatch>, schema: SchemaRef) -> Result<Self, ArrowError> {
+    pub(crate) fn new(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<Self> {
         let batches = batches.into_iter().map(|batch| batch.with_schema(SchemaRef::clone(&schema)));
-        Ok(Self { batches: batches.collect::<Result<_, _>>()?, schema })
+        let batches = batches.collect::<Result<_, _>>();
+        Ok(Self {
+            batches: batches.map_err(|refused| error::to_py(Error::Arrow(refused)))?,
+            schema,
+        })
     }
 }
 
@@ -56,12 +59,8 @@ pub(crate) fn reported(tables: Tables, report: Report) -> PyResult<PyTables> {
     // A run without rows hands over an empty batch, which has the schema too.
     let rows = tables.train.first().map_or_else(|| schema::schema(&[]), RecordBatch::schema);
     let schema = schema::with_report(&rows, timeless.to_json());
-    let validation = tables.validation.map(|rows| table(rows, SchemaRef::clone(&schema)));
-    Ok((table(tables.train, schema)?, validation.transpose()?))
-}
-
-fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<NewTable> {
-    NewTable::new(batches, schema).map_err(|refused| error::to_py(Error::Arrow(refused)))
+    let validation = tables.validation.map(|rows| NewTable::new(rows, SchemaRef::clone(&schema)));
+    Ok((NewTable::new(tables.train, schema)?, validation.transpose()?))
 }
 
 /// A table of the caller. Metadata of its schema that is not text is left out, as all metadata is text here.

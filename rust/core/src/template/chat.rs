@@ -1,6 +1,7 @@
 //! [`ChatTemplate`]: a compiled chat template with its special tokens, time and keyword arguments.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -52,7 +53,7 @@ pub struct ChatTemplate {
     /// The marks around reasoning in the content of a message; learned at first use.
     pub(super) thoughts: OnceLock<ReasoningMarks>,
     /// The words of the generation prompt; learned at first use.
-    pub(super) prompt_words: OnceLock<Vec<String>>,
+    pub(super) prompt_words: OnceLock<HashSet<String>>,
     /// The results of the trials of its programs; each trial runs at first use.
     pub(super) paths: TrialResults,
 }

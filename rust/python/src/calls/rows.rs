@@ -39,7 +39,7 @@ pub(crate) fn expand_rows(
         interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
             assemble::expand_rows(&stored, batches, &columns, control)
         })?;
-    NewTable::new(batches, schema).map_err(|refused| to_py(refused.into()))
+    NewTable::new(batches, schema)
 }
 
 /// The labels, positions and weights of one row in the compact layout.

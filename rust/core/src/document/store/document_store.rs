@@ -22,7 +22,7 @@ const BYTES_OF_LANE: u64 = 256 << 10;
 
 /// Whole [`Documents`] in input order. A document's number counts all that were ever pushed.
 ///
-/// A document that is too long for a row stays whole here; `Cutter` makes pieces of its length alone. So another `max_length`
+/// A document that is too long for a row stays whole here; `Cutter` makes pieces of it, which are numbers. So another `max_length`
 /// needs no new tokenizing. A stream frees documents by [`Store::retain`]; the numbers stay.
 #[derive(Debug, Default)]
 pub struct Store {

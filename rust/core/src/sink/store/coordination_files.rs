@@ -63,3 +63,32 @@ pub(crate) fn object<T: DeserializeOwned>(
 ) -> Result<Option<T>> {
     Ok(records.read(name)?.and_then(|text| serde_json::from_slice(&text).ok()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[derive(Debug)]
+    struct FakeHold {
+        is_lost: bool,
+    }
+
+    impl Hold for FakeHold {
+        fn check(&self, _: &Control) -> Result<()> {
+            let lost = || Err(Error::Busy { path: "packed".into(), reason: "was taken".into() });
+            if self.is_lost { lost() } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn work_that_fails_once_the_lock_is_lost_says_that() {
+        let failed = || Err::<(), _>(Error::option("shards", "are gone"));
+        let control = Control::default();
+        let lost = explained(&FakeHold { is_lost: true }, failed(), &control);
+        assert!(matches!(lost, Err(Error::Busy { .. })), "{lost:?}");
+        let held = explained(&FakeHold { is_lost: false }, failed(), &control);
+        assert!(matches!(held, Err(Error::Option { .. })), "{held:?}");
+        assert!(explained(&FakeHold { is_lost: true }, Ok(()), &control).is_ok());
+    }
+}

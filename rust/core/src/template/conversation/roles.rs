@@ -69,7 +69,7 @@ impl ChatTemplate {
 
     /// True if the generation prompt asks for the role `model`, as Gemma's do, without a comparison with it.
     fn prompts_for(&self, role: &str) -> bool {
-        role == MODEL && self.prompt_words().iter().any(|word| word == MODEL)
+        role == MODEL && self.prompts_with(MODEL)
     }
 
     pub(super) fn speaks_of(&self, role: &str) -> bool {

@@ -42,7 +42,7 @@ pub(super) fn histories(
         let mut history = History { conversation: conversation.clone(), turns, has_dropped: false };
         let earlier = history.conversation.messages[..pair[0]].iter_mut().enumerate();
         for (at, message) in earlier.filter(|(_, message)| is_assistant(message)) {
-            let left = without_reasoning(message, template.learn_reasoning_marks());
+            let left = without_reasoning(message, template.reasoning_marks());
             let left = left.ok_or_else(|| template.mixed(at))?;
             if left != **message {
                 history.has_dropped = true;

@@ -108,7 +108,7 @@ impl<'f> PartFinder<'f> {
         let first = first.last().unwrap_or(at);
         let none = ReasoningMarks::default();
         let marks = if self.wanted.parts.mask_reasoning_content {
-            self.template.learn_reasoning_marks()
+            self.template.reasoning_marks()
         } else {
             &none
         };

@@ -32,9 +32,9 @@ impl ChatTemplate {
         self.forms.get_or_init(|| TurnForms::of(&self.source, openings(self)))
     }
 
-    /// The words of the generation prompt. Where it cannot be rendered, those of the whole template.
-    pub(crate) fn prompt_words(&self) -> &[String] {
-        self.prompt_words.get_or_init(|| {
+    /// True if `word` is one of the generation prompt. Where that cannot be rendered, of the whole template.
+    pub(crate) fn prompts_with(&self, word: &str) -> bool {
+        let words = self.prompt_words.get_or_init(|| {
             let prompt = || {
                 let conversation = empty_conversation();
                 let probe = Probe::new(self, &conversation)?;
@@ -45,7 +45,8 @@ impl ChatTemplate {
             let text = prompt().unwrap_or_else(|| self.source.clone());
             let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
             words.map(str::to_owned).collect()
-        })
+        });
+        words.contains(word)
     }
 }
 

@@ -18,7 +18,7 @@ const CONTENT: &str = "Cc0c";
 
 impl ChatTemplate {
     /// The marks around reasoning in the content of a message. They are learned at first use.
-    pub(crate) fn learn_reasoning_marks(&self) -> &ReasoningMarks {
+    pub(crate) fn reasoning_marks(&self) -> &ReasoningMarks {
         self.thoughts.get_or_init(|| {
             let (mut opening, mut closing) = (Vec::new(), Vec::new());
             for content in [thinking_fields(), thinking_parts()] {
