@@ -25,7 +25,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test campaign test-torch soak bench bench-append bench-containers bench-cores bench-objectives bench-pack bench-pictures bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile publish chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages bench-steps bench-stream bench-turns test-cluster turns-table
+.PHONY: help setup demo check test campaign test-torch soak bench bench-append bench-containers bench-cores bench-many-cores bench-objectives bench-pack bench-pictures bench-remote bench-remote-rows bench-templates bench-texts bench-tokenize bench-torch bench-training profile publish chart conformance conformance-templates docs licences memcheck repeat-tests screenshots sdist wheel clean fmt help-pages bench-steps bench-stream bench-turns test-cluster turns-table
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -135,6 +135,9 @@ bench-append: $(STAMPS)/release  ## measure new files appended to a packed folde
 
 bench-cores: $(STAMPS)/release  ## measure whole jobs on one core and on all of the machine
 	$(BIN)/python benches/python/cores.py
+
+bench-many-cores: $(STAMPS)/release  ## simulate a job on up to 64 cores, which takes half an hour
+	$(BIN)/python benches/python/jobs/many_cores.py
 
 bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 	$(BIN)/python benches/python/pack.py

@@ -39,7 +39,7 @@ MEMORY = Path("/dev/shm")
 RUN = """
 import json, resource, sys, time
 import fastpack
-files, out, tokenizer, template, strategy, format, compression, cores = sys.argv[1:]
+files, out, tokenizer, template, strategy, format, compression, threads, memory = sys.argv[1:]
 loaded = fastpack.Tokenizer(tokenizer)
 started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
 report = fastpack.pack_dir(
@@ -50,7 +50,8 @@ report = fastpack.pack_dir(
     chat_template=template or None,
     strategy=strategy,
     format=fastpack.Format(format, compression=compression or None),
-    threads=int(cores),
+    threads=int(threads),
+    memory=memory or None,
     progress=False,
 )
 seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
@@ -75,6 +76,8 @@ class Case:
     compression: str = ""
     place: str = "memory"
     megabytes: float = 300
+    #: Bytes that documents may take, such as "512MB".
+    memory: str = ""
 
     def __str__(self) -> str:
         packed = " ".join(filter(None, (self.format, self.compression)))
@@ -118,12 +121,16 @@ def inputs(case: Case, scratch: Path) -> tuple[Path, Path, str]:
 
 
 def start(
-    case: Case, cores: range, files: tuple[Path, Path, str], folders: dict[str, Path]
+    case: Case,
+    cores: range,
+    files: tuple[Path, Path, str],
+    folders: dict[str, Path],
+    threads: int | None = None,
 ) -> tuple[subprocess.Popen[str], Path]:
-    """Start a job with a thread for each of some cores. Returns its process and its scratch folder."""
+    """Start a job on some cores, with a thread for each. Returns its process and its scratch folder."""
     scratch = Path(tempfile.mkdtemp(dir=folders[case.place]))
     pinned = ["taskset", "--cpu-list", f"{cores[0]}-{cores[-1]}", sys.executable, "-c", RUN]
-    options = [case.strategy, case.format, case.compression, len(cores)]
+    options = [case.strategy, case.format, case.compression, threads or len(cores), case.memory]
     command = [*pinned, files[0], scratch / "out", *files[1:], *options]
     words = list(map(str, command))
     return subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE), scratch

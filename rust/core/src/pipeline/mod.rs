@@ -13,6 +13,8 @@
 pub(crate) mod documents;
 mod groups;
 pub(crate) mod job;
+#[cfg(test)]
+mod many_cores;
 pub(crate) mod rows;
 mod runs;
 pub(crate) mod statistics;

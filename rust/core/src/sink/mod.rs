@@ -73,6 +73,9 @@ pub use store::job_states::JobState;
 pub use store::job_store::{OpenOutput, Opened};
 pub use store::{find, open};
 
+#[cfg(test)]
+pub(crate) use shards::simulated_rows::{SimulatedRows, WRITE};
+
 /// The receiver of the rows of a run, one split after the other.
 pub trait Sink {
     /// The number of rows that it has from a stopped run. [`Sink::write`] continues after them.

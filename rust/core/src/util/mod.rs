@@ -8,6 +8,8 @@ pub mod message;
 pub(super) mod random;
 pub mod redaction;
 pub mod sealed_state_dict;
+#[cfg(test)]
+pub(super) mod simulation;
 pub mod start_thread;
 pub(super) mod thread_pool;
 pub(super) mod threads_in_order;

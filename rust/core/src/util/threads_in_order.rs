@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+#[cfg(test)]
+use crate::util::simulation::recording::{ItemStep, begin_call};
 use crate::util::start_thread;
 
 /// Unfinished items for each thread: enough that no thread waits for a slow one, few enough to bound memory.
@@ -47,6 +49,17 @@ where
     E: Send,
     W: FnMut(T) -> Result<U, E>,
 {
+    #[cfg(test)]
+    let (call, mut source, mut consume) = (begin_call(), source, consume);
+    #[cfg(test)]
+    let source = || call.timed(ItemStep::Pull, &mut source);
+    #[cfg(test)]
+    let worker = || {
+        let mut work = worker();
+        move |item| call.timed(ItemStep::Work, || work(item))
+    };
+    #[cfg(test)]
+    let consume = |result| call.timed(ItemStep::Consume, || consume(result));
     let most = most.clamp(1, threads.get() * ITEMS_PER_THREAD);
     let queue = Queue::new(source, most);
     if most == 1 {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::iter::Peekable;
 use std::mem;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -296,12 +297,10 @@ impl RowBatches<'_> {
     ) -> Result<()> {
         let Self { layout, gathered, control, .. } = self;
         let threads = self.options.work.threads;
-        let room = self.room();
-        // Half of the room is for rows to assemble, half for rows to encode.
-        sink.use_threads(threads, room / 2);
         let largest = ranges.iter().map(|range| self.bytes(range)).max().unwrap_or(0);
-        let most =
-            usize::try_from(room / 2 / largest.max(1)).unwrap_or(usize::MAX).min(ranges.len());
+        let RowsInHand { most, encoded } = RowsInHand::of(self.spare, threads, largest);
+        sink.use_threads(threads, encoded);
+        let most = most.min(ranges.len());
         let counted = Mutex::new(mem::take(packed_counts));
         let mut ranges = ranges.into_iter();
         let next = || {
@@ -327,15 +326,6 @@ impl RowBatches<'_> {
         handed
     }
 
-    /// Bytes that rows may take until they are written.
-    fn room(&self) -> u64 {
-        /// Bytes: a few batches for each of two threads, and row groups that are being encoded. Half is assembled, half encoded.
-        const LEAST: u64 = 96 << 20;
-        /// Bytes for each thread: a few batches, or a row group.
-        const OF_THREAD: u64 = 24 << 20;
-        self.spare.min(OF_THREAD * self.options.work.threads.get() as u64).max(LEAST)
-    }
-
     /// The bytes of some rows, padding and embedded pictures included.
     fn bytes(&self, rows: &Range<usize>) -> u64 {
         let Self { gathered, layout, .. } = self;
@@ -348,6 +338,27 @@ impl RowBatches<'_> {
             0
         };
         BYTES_OF_VALUE * values + pictures
+    }
+}
+
+/// The rows that are in memory until they are written, as far as memory allows.
+pub(in crate::pipeline) struct RowsInHand {
+    /// Batches that are assembled and not handed over yet.
+    pub(in crate::pipeline) most: usize,
+    /// Bytes of rows that were handed over and are not written yet.
+    pub(in crate::pipeline) encoded: u64,
+}
+
+impl RowsInHand {
+    /// Those of batches of at most `largest` bytes, where documents leave `spare` bytes of memory free.
+    pub(in crate::pipeline) fn of(spare: u64, threads: NonZeroUsize, largest: u64) -> Self {
+        /// Bytes: a few batches for each of two threads, and row groups that are being encoded.
+        const LEAST: u64 = 96 << 20;
+        /// Bytes for each thread: a few batches, or a row group.
+        const OF_THREAD: u64 = 24 << 20;
+        let half = spare.min(OF_THREAD * threads.get() as u64).max(LEAST) / 2;
+        let most = usize::try_from(half / largest.max(1)).unwrap_or(usize::MAX);
+        Self { most, encoded: half }
     }
 }
 

@@ -23,6 +23,7 @@ use arrow::record_batch::RecordBatch;
 use blake3::hazmat::ChainingValue;
 
 use super::disk::DiskFile;
+use super::row_work::RowWork;
 use super::threads::RowThreads;
 use crate::config::{Coding, Format};
 use crate::error::{Error, Result};
@@ -35,10 +36,30 @@ use crate::util::thread_pool::TaskQueue;
 /// The interval at which a waiting call looks for Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 
+/// What a file holds around its rows, and the work on these.
+pub(super) struct ShardContent {
+    pub(super) work: Box<dyn RowWork>,
+    pub(super) envelope: Envelope,
+    /// The bytes that the file begins with.
+    pub(super) head: Vec<Buffer>,
+    /// True for a format that has the number of rows at its beginning.
+    pub(super) counts: bool,
+}
+
+impl ShardContent {
+    pub(super) fn new(coding: Coding, schema: &SchemaRef) -> Result<Self> {
+        let (encoder, envelope, head) = RowEncoder::new(coding, schema)?;
+        #[cfg(test)]
+        let encoder = super::simulated_rows::RecordedWork(encoder);
+        let counts = coding.format == Format::MsgpackArrays;
+        Ok(Self { work: Box::new(encoder), envelope, head, counts })
+    }
+}
+
 /// A file of rows that is being written.
 pub(super) struct ShardFile {
     path: PathBuf,
-    encoder: RowEncoder,
+    work: Box<dyn RowWork>,
     /// True for a format that has the number of rows at its beginning.
     counts: bool,
     tasks: TaskQueue,
@@ -104,17 +125,17 @@ impl ShardFile {
         threads: &RowThreads,
     ) -> Result<Arc<Self>> {
         let disk = DiskFile::begin(path).map_err(Error::io(path))?;
-        Self::of(disk, path, coding, schema, threads)
+        Ok(Self::of(disk, path, ShardContent::new(coding, schema)?, threads))
     }
 
-    fn of(
+    /// A file with any work in place of encoding, hashing and writing rows.
+    pub(super) fn of(
         disk: DiskFile,
         path: &Path,
-        coding: Coding,
-        schema: &SchemaRef,
+        content: ShardContent,
         threads: &RowThreads,
-    ) -> Result<Arc<Self>> {
-        let (encoder, envelope, head) = RowEncoder::new(coding, schema)?;
+    ) -> Arc<Self> {
+        let ShardContent { work, envelope, head, counts } = content;
         let mut open = OpenPiece::default();
         for buffer in head {
             open.push(buffer, &mut Vec::new());
@@ -134,17 +155,17 @@ impl ShardFile {
             failure: None,
             spent: Stages::default(),
         };
-        Ok(Arc::new(Self {
+        Arc::new(Self {
             path: path.to_owned(),
-            encoder,
-            counts: coding.format == Format::MsgpackArrays,
+            work,
+            counts,
             tasks: threads.queue().clone(),
             room: Arc::clone(&threads.room),
             control: Arc::clone(&threads.control),
             state: Mutex::new(state),
             moved: Condvar::new(),
             stopped: AtomicBool::new(false),
-        }))
+        })
     }
 
     /// Hands rows over to the threads, once they have room for them.
@@ -243,7 +264,7 @@ impl ShardFile {
     fn encode(self: &Arc<Self>, number: usize, rows: Vec<RecordBatch>) -> Result<()> {
         let clock = Clock::start();
         let before = bytes_of(&rows);
-        let encoded = self.encoder.encode(&rows, &|| self.is_stopped());
+        let encoded = self.work.encode(&rows, &|| self.is_stopped());
         let encoded = encoded.map_err(|error| self.failed(error))?;
         drop(rows);
         if self.is_stopped() {
@@ -270,11 +291,8 @@ impl ShardFile {
     fn hash_and_write(&self, (number, piece): FullPiece) -> Result<()> {
         let clock = Clock::start();
         let is_hashed_last = self.counts && number == 0;
-        let hash = if is_hashed_last {
-            ChainingValue::default()
-        } else {
-            hash_of_piece(number, piece.iter().map(Buffer::as_slice))
-        };
+        let hash =
+            if is_hashed_last { ChainingValue::default() } else { self.work.hash(number, &piece) };
         let mut state = self.lock();
         if is_hashed_last {
             state.first.clone_from(&piece);
@@ -286,7 +304,7 @@ impl ShardFile {
         if let Some(mut disk) = state.disk.take() {
             while let Some(piece) = state.next_to_write() {
                 drop(state);
-                let wrote = disk.append(piece.iter().map(Buffer::as_slice));
+                let wrote = self.work.write(&mut disk, &piece);
                 drop(piece);
                 state = self.lock();
                 if let Err(error) = wrote {
@@ -613,8 +631,8 @@ mod tests {
             let file = std::fs::File::options().write(true).open(full).expect("a device");
             let threads = threads(3);
             let schema = batches[0].schema();
-            let file = ShardFile::of(DiskFile::of(file), full, coding, &schema, &threads);
-            let file = file.expect("a schema");
+            let content = ShardContent::new(coding, &schema).expect("a schema");
+            let file = ShardFile::of(DiskFile::of(file), full, content, &threads);
             let written = batches.into_iter().try_for_each(|batch| file.write(vec![batch]));
             let failed = written.and_then(|()| file.finish(Vec::new(), 0).map(drop));
             assert!(

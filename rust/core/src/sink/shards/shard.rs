@@ -37,6 +37,12 @@ impl Shard {
         Ok(Self { file, last: Vec::new(), groups, count: 0 })
     }
 
+    /// A file whose rows are written as they are.
+    #[cfg(test)]
+    pub(super) fn of(file: Arc<ShardFile>) -> Self {
+        Self { file, last: Vec::new(), groups: None, count: 0 }
+    }
+
     /// Appends rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.count += batch.num_rows() as u64;
