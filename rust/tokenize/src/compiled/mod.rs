@@ -21,6 +21,6 @@ mod thread_caches;
 pub(crate) use compiled_tokenizer::Compiled;
 pub use cutting::independent_parts::Settled;
 pub(crate) use names::Names;
-pub(crate) use offsets::Blanks;
+pub(crate) use offsets::{Blanks, OffsetBuffers};
 pub(crate) use recognition::{Description, File, WrittenModel, recognise};
 pub(crate) use thread_caches::{Caches, ThreadMemory};

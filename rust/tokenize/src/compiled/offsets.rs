@@ -16,6 +16,12 @@ const SPACE: char = 'Ġ';
 /// The numbers of blanks at the beginning and at the end of each token that was seen.
 pub(crate) type Blanks = HashMap<u32, [usize; 2]>;
 
+/// The buffers of a thread, kept for the next text.
+pub(crate) struct OffsetBuffers<'m> {
+    pub(crate) memory: &'m mut ThreadMemory,
+    pub(crate) blanks: &'m mut Blanks,
+}
+
 impl Compiled {
     /// Appends the ids of `text` to `ids`, and the range of characters that each comes from to `offsets`; if it
     /// cannot give them, appends nothing and returns `false`.
@@ -24,11 +30,12 @@ impl Compiled {
         text: &str,
         special: SpecialTokens,
         names: &Names,
-        (memory, blanks): (&mut ThreadMemory, &mut Blanks),
+        buffers: OffsetBuffers<'_>,
         ids: &mut Vec<u32>,
         offsets: &mut Vec<Range<usize>>,
     ) -> bool {
         let Some(trims) = self.template.trims() else { return false };
+        let OffsetBuffers { memory, blanks } = buffers;
         let before = ids.len();
         let mut watch = Watch::all(self.composes());
         let adds = special == SpecialTokens::Add;

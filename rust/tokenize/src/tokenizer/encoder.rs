@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::engine_choice::Tokenizer;
 use crate::cancel_flag::CancelFlag;
-use crate::compiled::{Blanks, Caches, Settled, ThreadMemory};
+use crate::compiled::{Blanks, Caches, OffsetBuffers, Settled, ThreadMemory};
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
 
@@ -83,7 +83,7 @@ impl Encoder {
             && text.len() <= self.longest
         {
             let (model, names) = compiled.as_ref();
-            let buffers = (&mut *memory, &mut self.blanks);
+            let buffers = OffsetBuffers { memory, blanks: &mut self.blanks };
             if model.encode_with_offsets(text, special, names, buffers, ids, offsets) {
                 let Some(refused) = memory.refusal() else { return Ok(()) };
                 offsets.truncate(offsets.len() + before - ids.len());

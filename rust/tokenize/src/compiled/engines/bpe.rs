@@ -39,14 +39,7 @@ impl Bpe {
         let answer = |merges: &Merges, index: u32| {
             WholeToken::new(ids[index as usize], merges.is_reachable(index))
         };
-        Self::with_answers(
-            vocabulary.len(),
-            ids,
-            merges,
-            ignore_merges,
-            spell,
-            (vocabulary, answer),
-        )
+        Self::with_answers(vocabulary.len(), ids, merges, ignore_merges, spell, vocabulary, answer)
     }
 
     /// As [`Self::new`], with the texts of the pieces that are one token each, and the answer for each text.
@@ -56,7 +49,8 @@ impl Bpe {
         merges: &[Merge],
         ignore_merges: bool,
         spell: impl Fn(u32, &mut Vec<u32>) -> bool + Sync,
-        (texts, answer): (&Vocabulary, impl Fn(&Merges, u32) -> WholeToken),
+        texts: &Vocabulary,
+        answer: impl Fn(&Merges, u32) -> WholeToken,
     ) -> Self {
         let merges = Merges::new(count, merges, spell);
         let answers = WholeTokens::new(texts, |index| answer(&merges, index));

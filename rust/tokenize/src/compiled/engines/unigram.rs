@@ -45,6 +45,13 @@ pub(crate) enum Cutting {
     },
 }
 
+/// The tokens of a piece, and the position of the first of them.
+#[derive(Clone, Copy)]
+struct PieceTokens<'a> {
+    position: usize,
+    ids: &'a [u32],
+}
+
 /// A unigram model behind `Metaspace`, shared by all threads.
 pub(crate) struct Unigram {
     viterbi: Viterbi,
@@ -82,8 +89,8 @@ impl Unigram {
             let position = out.ids.len();
             self.prefixed(&text[start..from], memory, out.ids);
             if from > out.watch.next() {
-                let ids = (position, &out.ids[position..]);
-                self.tell(&text[..from], start, true, ids, out.origin, out.watch);
+                let tokens = PieceTokens { position, ids: &out.ids[position..] };
+                self.tell(&text[..from], start, true, tokens, out.origin, out.watch);
             }
         }
         batch::encode(self, text, from, memory, out);
@@ -249,14 +256,13 @@ impl Unigram {
         }
     }
 
-    /// Tells the watch the source ranges of `ids`, the tokens of the piece `text[begin..]`; the first token is at
-    /// `position`.
+    /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`.
     fn tell(
         &self,
         text: &[u8],
         begin: usize,
         prefixed: bool,
-        (position, ids): (usize, &[u32]),
+        PieceTokens { position, ids }: PieceTokens<'_>,
         origin: Origin<'_>,
         watch: &mut Watch,
     ) {
@@ -372,6 +378,6 @@ impl PieceEncoder for Unigram {
         origin: Origin<'_>,
         watch: &mut Watch,
     ) {
-        self.tell(text, begin, false, (position, ids), origin, watch);
+        self.tell(text, begin, false, PieceTokens { position, ids }, origin, watch);
     }
 }

@@ -6,18 +6,32 @@ use super::step_descriptions::{Understood, pattern};
 use crate::pattern::Pattern;
 use crate::split::{Cl100k, Contraction, O200k, Splitter};
 
-/// The spellings of the contractions, with their meaning.
-const CONTRACTIONS: [(&str, Contraction); 5] = [
-    ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|", Contraction::Insensitive),
-    ("'(?i:[sdmt]|ll|ve|re)|", Contraction::Insensitive),
-    ("'s|'t|'re|'ve|'m|'ll|'d|", Contraction::Sensitive),
-    ("'(?:[sdmt]|ll|ve|re)|", Contraction::Sensitive),
-    ("", Contraction::None),
+/// A part of a pattern, with its meaning.
+#[derive(Clone, Copy)]
+struct Spelling<T> {
+    text: &'static str,
+    meaning: T,
+}
+
+const fn spelling<T: Copy>(text: &'static str, meaning: T) -> Spelling<T> {
+    Spelling { text, meaning }
+}
+
+const CONTRACTIONS: [Spelling<Contraction>; 5] = [
+    spelling("(?i:'s|'t|'re|'ve|'m|'ll|'d)|", Contraction::Insensitive),
+    spelling("'(?i:[sdmt]|ll|ve|re)|", Contraction::Insensitive),
+    spelling("'s|'t|'re|'ve|'m|'ll|'d|", Contraction::Sensitive),
+    spelling("'(?:[sdmt]|ll|ve|re)|", Contraction::Sensitive),
+    spelling("", Contraction::None),
 ];
 
 /// The spellings of a run of digits, with the most digits of a piece.
-const DIGITS: [(&str, u32); 4] =
-    [(r"\p{N}", 1), (r"\p{N}{1,2}", 2), (r"\p{N}{1,3}", 3), (r"\p{N}+", u32::MAX)];
+const DIGITS: [Spelling<u32>; 4] = [
+    spelling(r"\p{N}", 1),
+    spelling(r"\p{N}{1,2}", 2),
+    spelling(r"\p{N}{1,3}", 3),
+    spelling(r"\p{N}+", u32::MAX),
+];
 
 /// GPT-2's pattern, as files write it and as `ByteLevel` has it.
 pub(super) const GPT2: [&str; 2] = [
@@ -92,10 +106,12 @@ pub(super) fn known() -> impl Iterator<Item = (String, Splitter)> {
 }
 
 fn cl100k(
-    (contraction_text, contraction): (&str, Contraction),
-    (digits_text, digits): (&str, u32),
+    contraction: Spelling<Contraction>,
+    digits: Spelling<u32>,
     marks: bool,
 ) -> (String, Splitter) {
+    let Spelling { text: contraction_text, meaning: contraction } = contraction;
+    let Spelling { text: digits_text, meaning: digits } = digits;
     let (word, other) = if marks {
         (r"[\p{L}\p{M}]", r"[^\s\p{L}\p{M}\p{N}]")
     } else {
@@ -108,10 +124,9 @@ fn cl100k(
 }
 
 /// O200k's pattern with these variants; `None` if no such pattern is known.
-fn o200k(
-    (contraction_text, contraction): (&str, Contraction),
-    (digits_text, digits): (&str, u32),
-) -> Option<(String, Splitter)> {
+fn o200k(contraction: Spelling<Contraction>, digits: Spelling<u32>) -> Option<(String, Splitter)> {
+    let Spelling { text: contraction_text, meaning: contraction } = contraction;
+    let Spelling { text: digits_text, meaning: digits } = digits;
     if digits == u32::MAX {
         return None;
     }

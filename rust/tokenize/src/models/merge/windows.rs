@@ -232,7 +232,8 @@ impl Windows {
             // A window from the start of the word needs no join.
             std::mem::swap(tokens, next);
         } else {
-            let Some((kept, joined)) = common((&tokens[first..], self.end), (next, end)) else {
+            let before = TokenRun { tokens: &tokens[first..], end: self.end };
+            let Some((kept, joined)) = common(before, TokenRun { tokens: next, end }) else {
                 return false;
             };
             tokens.truncate(first + kept);
@@ -243,15 +244,24 @@ impl Windows {
     }
 }
 
-/// The indices, in two lists, of the first token that both have. Each list comes with the end of its last
-/// token.
-fn common((a, a_end): (&[Token], usize), (b, b_end): (&[Token], usize)) -> Option<(usize, usize)> {
-    let end = |tokens: &[Token], at: usize, last: usize| {
-        tokens.get(at + 1).map_or(place(last), |(start, _)| *start)
-    };
+/// Tokens side by side, and the end of the last.
+#[derive(Clone, Copy)]
+struct TokenRun<'a> {
+    tokens: &'a [Token],
+    end: usize,
+}
+
+impl TokenRun<'_> {
+    fn end_of(self, at: usize) -> u32 {
+        self.tokens.get(at + 1).map_or(place(self.end), |(start, _)| *start)
+    }
+}
+
+/// The indices, in two runs, of the first token that both have.
+fn common(a: TokenRun<'_>, b: TokenRun<'_>) -> Option<(usize, usize)> {
     let (mut i, mut j) = (0, 0);
-    while let (Some(left), Some(right)) = (a.get(i), b.get(j)) {
-        if left == right && end(a, i, a_end) == end(b, j, b_end) {
+    while let (Some(left), Some(right)) = (a.tokens.get(i), b.tokens.get(j)) {
+        if left == right && a.end_of(i) == b.end_of(j) {
             return Some((i, j));
         }
         if left.0 <= right.0 {

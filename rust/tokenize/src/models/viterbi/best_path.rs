@@ -78,7 +78,7 @@ impl Viterbi {
             .copied()
             .fold(f64::INFINITY, |least, it| if it < least { it } else { least });
         let unknown_score = least - PENALTY;
-        let cuts = Cuts::new(tokens, scores, (unknown as usize, unknown_score));
+        let cuts = Cuts::new(tokens, scores, unknown as usize, unknown_score);
         let mut lengths: Box<[u32]> = tokens.clone().map(|token| position(token.len())).collect();
         let spelled = bytes.iter().flat_map(|bytes| bytes.iter().copied().flatten());
         for token in spelled.chain([unknown]) {

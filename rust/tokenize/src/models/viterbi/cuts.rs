@@ -20,7 +20,8 @@ impl Cuts {
     pub(super) fn new<'a>(
         tokens: &(impl Iterator<Item = &'a [u8]> + Clone),
         scores: &[f64],
-        (unknown, least): (usize, f64),
+        unknown: usize,
+        least: f64,
     ) -> Self {
         let texts = || tokens.clone().filter_map(|token| std::str::from_utf8(token).ok());
         let adjacent = |text: &'a str| text.chars().zip(text.chars().skip(1));
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn words_are_cut_where_no_token_stands_and_an_unknown_character_ends() {
         let tokens = ["a", "b", ",", "ab", "▁", "▁a", "。", "中文", "中", "x中"];
-        let cuts = Cuts::new(&tokens.iter().map(|it| it.as_bytes()), &[-1.0; 10], (10, -11.0));
+        let cuts = Cuts::new(&tokens.iter().map(|it| it.as_bytes()), &[-1.0; 10], 10, -11.0);
         let is_cut = |cuts: &Cuts, text: &str| {
             let both: Vec<u32> = text.chars().map(u32::from).collect();
             cuts.is_between(both[0], both[1])
@@ -135,7 +136,7 @@ mod tests {
             assert!(!is_cut(&cuts, text), "{text}");
         }
         let unknown = ["<u>", "<", ">", "a", ","];
-        let cuts = Cuts::new(&unknown.iter().map(|it| it.as_bytes()), &[-1.0; 5], (0, -11.0));
+        let cuts = Cuts::new(&unknown.iter().map(|it| it.as_bytes()), &[-1.0; 5], 0, -11.0);
         for text in ["z<", ">z", "><", ">>", "zz"] {
             assert!(!is_cut(&cuts, text), "{text}");
         }
@@ -143,6 +144,6 @@ mod tests {
             assert!(is_cut(&cuts, text), "{text}");
         }
         assert!(cuts.apply(1 << 30));
-        assert!(!Cuts::new(&[&b"a"[..]].into_iter(), &[-0.1], (0, -10.1)).apply(100));
+        assert!(!Cuts::new(&[&b"a"[..]].into_iter(), &[-0.1], 0, -10.1).apply(100));
     }
 }

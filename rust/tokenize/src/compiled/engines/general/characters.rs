@@ -139,11 +139,12 @@ impl Characters {
             merges,
             ignore_merges,
             spell,
-            (&answers, |merges: &Merges, index: u32| {
+            &answers,
+            |merges: &Merges, index: u32| {
                 let token = of_answers[index as usize];
                 let formed = merges.is_reachable(token) && sides[token as usize].is_some();
                 WholeToken::new(ids[token as usize], formed)
-            }),
+            },
         );
         let merges = &bpe.merges;
         let alphabets = (0..4)
