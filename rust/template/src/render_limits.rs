@@ -83,6 +83,13 @@ impl Drop for HeldMemory {
     }
 }
 
+/// A state of a [`Meter`] to go back to.
+#[derive(Clone, Copy)]
+pub(crate) struct MeterMark {
+    work: u64,
+    depth: usize,
+}
+
 /// Counts the work that a template does for one record, and the memory that it holds.
 pub struct Meter<'m> {
     allowance: Allowance,
@@ -209,14 +216,14 @@ impl<'m> Meter<'m> {
     }
 
     /// The work and the level of nesting so far.
-    pub(crate) fn mark(&self) -> (u64, usize) {
-        (self.work.get(), self.depth.get())
+    pub(crate) fn mark(&self) -> MeterMark {
+        MeterMark { work: self.work.get(), depth: self.depth.get() }
     }
 
     /// Goes back to a [`mark`](Self::mark).
-    pub(crate) fn rewind(&self, (work, depth): (u64, usize)) {
-        self.work.set(work);
-        self.depth.set(depth);
+    pub(crate) fn rewind(&self, mark: MeterMark) {
+        self.work.set(mark.work);
+        self.depth.set(mark.depth);
     }
 
     /// Counts items that are visited.

@@ -39,7 +39,7 @@ pub struct IterationMemo<'m> {
     pub(super) macros: LoopInvariants<'m>,
     /// The messages and other objects of the conversation, which outlive all renders.
     pub(super) objects: HashSet<*const Map, RandomState>,
-    pub(super) known: HashMap<(Site, Subject), Node, RandomState>,
+    pub(super) known: HashMap<MemoKey, Node, RandomState>,
     /// Bytes of the texts that are kept.
     pub(super) bytes: usize,
     /// The iteration that runs.
@@ -65,6 +65,13 @@ pub(super) enum Subject {
     Object(*const Map),
     /// The arguments of a macro, with the names of those that are given by name.
     Arguments(Box<[(Box<str>, Seen)]>),
+}
+
+/// The key of the iterations of a loop for an object, or of the calls of a macro with some arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct MemoKey {
+    pub(super) site: Site,
+    pub(super) subject: Subject,
 }
 
 /// Something from outside of an iteration that it reads.
@@ -127,8 +134,7 @@ pub(super) struct Effects {
 /// An iteration that runs.
 #[derive(Debug)]
 pub(super) struct Recording {
-    pub(super) site: Site,
-    pub(super) subject: Subject,
+    pub(super) key: MemoKey,
     pub(super) reads: Vec<(Read, Seen)>,
     pub(super) assigned: Vec<(Slot, Box<str>)>,
     /// The namespaces that it made.
@@ -219,10 +225,9 @@ impl<'m> IterationMemo<'m> {
     /// Keeps an iteration.
     pub(super) fn keep(&mut self, recording: Recording, effects: Effects) {
         self.bytes += effects.printed.len();
-        let key = (recording.site, recording.subject);
         let mut reads = recording.reads.into_iter();
-        let Some(mut node) = self.known.get_mut(&key) else {
-            self.known.insert(key, Node::behind(reads, effects));
+        let Some(mut node) = self.known.get_mut(&recording.key) else {
+            self.known.insert(recording.key, Node::behind(reads, effects));
             return;
         };
         // Iterations that have seen the same so far read the same next.

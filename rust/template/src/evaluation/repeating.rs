@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::evaluation::flow::{Flow, LeftBehind};
 use crate::evaluation::iteration_memo::{
-    Effects, IterationMemo, MOST_BYTES, Node, Read, Recording, Seen, Site, Subject,
+    Effects, IterationMemo, MOST_BYTES, MemoKey, Node, Read, Recording, Seen, Site, Subject,
 };
 use crate::evaluation::loop_invariants::LoopInvariants;
 use crate::evaluation::render::Interpreter;
@@ -39,7 +39,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             _ => None,
         };
         let Some(object) = object else { return self.run_scope(&statement.scope) };
-        let key = (site_of(statement), Subject::Object(object));
+        let key = MemoKey { site: site_of(statement), subject: Subject::Object(object) };
         if let Some(flow) = self.repeat_known(&key, Some(object))? {
             return Ok(flow);
         }
@@ -75,7 +75,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         let Some(seen) = seen.filter(|_| !self.holds_generators()) else {
             return self.call_macro(definition, arguments, caller);
         };
-        let key = (site_of(definition), Subject::Arguments(seen));
+        let key = MemoKey { site: site_of(definition), subject: Subject::Arguments(seen) };
         if let (Some(_), text) = self.capture(|it| it.repeat_known(&key, None))? {
             return Ok(text);
         }
@@ -89,12 +89,11 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Begins to record. Returns the number of spans so far, if it does.
-    fn begin_recording(&mut self, (site, subject): (Site, Subject)) -> Option<usize> {
+    fn begin_recording(&mut self, key: MemoKey) -> Option<usize> {
         let memo = self.memo.as_mut().filter(|memo| memo.bytes < MOST_BYTES)?;
-        memo.counts.entry(site).or_default().recorded += 1;
+        memo.counts.entry(key.site).or_default().recorded += 1;
         memo.current = Some(Recording {
-            site,
-            subject,
+            key,
             reads: Vec::new(),
             assigned: Vec::new(),
             namespaces: Vec::new(),
@@ -127,7 +126,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             let seen = attributes.get(name).zip(self.memo.as_ref());
             let Some(seen) = seen.and_then(|(value, memo)| memo.seen(value)) else { return };
             let is_reproducible = match &seen {
-                Seen::Object(object) => recording.subject == Subject::Object(*object),
+                Seen::Object(object) => recording.key.subject == Subject::Object(*object),
                 Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => false,
                 _ => true,
             };
@@ -149,18 +148,14 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Repeats an iteration or a call, if one is known that reads what is there now.
-    fn repeat_known(
-        &mut self,
-        key: &(Site, Subject),
-        object: Option<&'r Map>,
-    ) -> Outcome<Option<Flow>> {
+    fn repeat_known(&mut self, key: &MemoKey, object: Option<&'r Map>) -> Outcome<Option<Flow>> {
         let Some(memo) = self.memo.take() else { return Ok(None) };
         let (before, left) = (self.meter.mark(), self.left);
         let mut node = memo.known.get(key);
         while let Some(Node::Read(read, branches)) = node {
             let value = match read {
                 Read::Expression(number) => {
-                    let outer = &memo.reads(key.0).expressions;
+                    let outer = &memo.reads(key.site).expressions;
                     self.evaluate(outer[*number].expression).ok()
                 }
                 Read::Slot(slot) => Some(self.get(*slot).clone()),
@@ -179,7 +174,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             _ => Ok(None),
         };
         if let Ok(Some(_)) = result {
-            memo.counts.entry(key.0).or_default().repeated += 1;
+            memo.counts.entry(key.site).or_default().repeated += 1;
         }
         self.memo = Some(memo);
         result
@@ -253,7 +248,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     fn current_recording(&self) -> Option<(&Recording, &LoopInvariants<'m>)> {
         let memo = self.memo.as_ref()?;
         let current = memo.current.as_ref()?;
-        Some((current, memo.reads(current.site)))
+        Some((current, memo.reads(current.key.site)))
     }
 
     /// Notes that the scope of an iteration, or of a macro, is entered.

@@ -14,7 +14,9 @@ use crate::values::key::Key;
 use crate::values::make::ItemsBuilder;
 use crate::values::printing::formatting::fields;
 use crate::values::printing::print::write_str;
-use crate::values::texts::cuts::{for_each_line, replace, right_split, split, trim};
+use crate::values::texts::cuts::{
+    SplitArguments, TrimmedEnds, for_each_line, replace, right_split, split, trim,
+};
 use crate::values::texts::search::Matches;
 use crate::values::texts::text::Text;
 use crate::values::value::{Items, Value};
@@ -125,9 +127,9 @@ fn call_string<'r>(
             })?;
             Ok(lines.into_list())
         }
-        Method::Strip => strip(text, arguments.positional()?, (true, true), meter),
-        Method::LeftStrip => strip(text, arguments.positional()?, (true, false), meter),
-        Method::RightStrip => strip(text, arguments.positional()?, (false, true), meter),
+        Method::Strip => strip(text, arguments.positional()?, TrimmedEnds::BOTH, meter),
+        Method::LeftStrip => strip(text, arguments.positional()?, TrimmedEnds::LEFT, meter),
+        Method::RightStrip => strip(text, arguments.positional()?, TrimmedEnds::RIGHT, meter),
         Method::StartsWith => affix(arguments.positional()?, meter, |part| text.starts_with(part)),
         Method::EndsWith => affix(arguments.positional()?, meter, |part| text.ends_with(part)),
         Method::RemovePrefix => {
@@ -355,18 +357,17 @@ fn affix<'r>(
 fn strip<'r>(
     text: &Text<'r>,
     [chars]: [Option<Value<'r>>; 1],
-    (left, right): (bool, bool),
+    ends: TrimmedEnds,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let chars = match chars {
         None | Some(Value::None) => None,
         other => Some(string([other])?),
     };
-    trim(text, chars.as_deref(), (left, right), meter).map(Value::String)
+    trim(text, chars.as_deref(), ends, meter).map(Value::String)
 }
 
-/// The separator, if there is one, and the largest number of splits.
-fn split_arguments(arguments: CallArguments<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
+fn split_arguments(arguments: CallArguments<'_>) -> Outcome<SplitArguments<'_>> {
     let [separator, limit] = arguments.bind(["sep", "maxsplit"])?;
     let limit = match limit {
         None => -1,
@@ -379,5 +380,5 @@ fn split_arguments(arguments: CallArguments<'_>) -> Outcome<(Option<Text<'_>>, u
     if separator.as_deref().is_some_and(str::is_empty) {
         return Err(Failure::error("an empty separator"));
     }
-    Ok((separator, usize::try_from(limit).unwrap_or(usize::MAX)))
+    Ok(SplitArguments { separator, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
 }

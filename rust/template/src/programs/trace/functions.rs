@@ -12,6 +12,7 @@ use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::steps::{Cut, Guard, OutputPiece, ProgramStep};
 use crate::render_limits::HeldMemory;
 use crate::values::arguments::CallArguments;
+use crate::values::texts::cuts::TrimmedEnds;
 use crate::values::texts::text::Text;
 use crate::values::value::{List, Value};
 
@@ -56,7 +57,7 @@ impl<'r> Trace<'r> {
         let values =
             arguments.positional.iter().chain(arguments.named.iter().map(|(_, value)| value));
         match filter {
-            Filter::Trim if is_text => self.trim(value, values.last(), (true, true), result),
+            Filter::Trim if is_text => self.trim(value, values.last(), TrimmedEnds::BOTH, result),
             Filter::String | Filter::Safe if is_text => result,
             Filter::First if !is_text => {
                 self.some_items(value);
@@ -209,7 +210,7 @@ impl<'r> Trace<'r> {
         &mut self,
         value: &Value<'r>,
         chars: Option<&Value<'r>>,
-        (left, right): (bool, bool),
+        TrimmedEnds { left, right }: TrimmedEnds,
         result: Value<'r>,
     ) -> Value<'r> {
         let chars = match chars {
@@ -256,9 +257,9 @@ impl<'r> Trace<'r> {
         let alone = arguments.named.is_empty() && arguments.positional.len() == 1;
         let Some(cut) = self.register(receiver) else { return result };
         match (method, text, alone) {
-            (Method::Strip, _, _) => self.trim(receiver, argument, (true, true), result),
-            (Method::LeftStrip, _, _) => self.trim(receiver, argument, (true, false), result),
-            (Method::RightStrip, _, _) => self.trim(receiver, argument, (false, true), result),
+            (Method::Strip, _, _) => self.trim(receiver, argument, TrimmedEnds::BOTH, result),
+            (Method::LeftStrip, _, _) => self.trim(receiver, argument, TrimmedEnds::LEFT, result),
+            (Method::RightStrip, _, _) => self.trim(receiver, argument, TrimmedEnds::RIGHT, result),
             (Method::StartsWith, Some(text), true) => {
                 self.add_guard(Guard::StartsWith(cut, text), result.is_true());
                 result

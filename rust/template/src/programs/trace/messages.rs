@@ -41,7 +41,7 @@ impl<'r> Trace<'r> {
         for (key, value) in left {
             let Some(other) = right.get(key) else { continue };
             if are_equal || value != other {
-                self.compare_entries(left, right, key, (value, other), are_equal);
+                self.compare_entries(left, right, key, value, other, are_equal);
             }
             if !are_equal && value != other {
                 return true;
@@ -59,7 +59,8 @@ impl<'r> Trace<'r> {
         left: &'r Map,
         right: &'r Map,
         key: &str,
-        (value, other): (&'r Json, &'r Json),
+        value: &'r Json,
+        other: &'r Json,
         are_equal: bool,
     ) {
         if key == ROLE {

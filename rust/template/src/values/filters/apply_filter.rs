@@ -15,7 +15,7 @@ use crate::values::make::ItemsBuilder;
 use crate::values::printing::markup::escape;
 use crate::values::printing::print::to_text;
 use crate::values::printing::tojson::Style;
-use crate::values::texts::cuts::trim;
+use crate::values::texts::cuts::{TrimmedEnds, trim};
 use crate::values::texts::text::Text;
 use crate::values::value::Value;
 
@@ -45,7 +45,7 @@ impl Filter {
                         )));
                     }
                 };
-                Ok(marked(value, trim(&text()?, chars.as_deref(), (true, true), meter)?))
+                Ok(marked(value, trim(&text()?, chars.as_deref(), TrimmedEnds::BOTH, meter)?))
             }
             Self::Length => match length(value, meter)? {
                 Some(length) => Ok(Value::Int(i64::try_from(length).unwrap_or(i64::MAX))),

@@ -86,7 +86,7 @@ pub(crate) fn binary<'r>(
         Binary::Add => add(left, right, meter),
         Binary::Subtract => {
             let exact = |left: BigInt, right: BigInt| Ok(left - right);
-            arithmetic("-", (left, right), meter, i64::checked_sub, exact, |a, b| a - b)
+            arithmetic("-", left, right, meter, i64::checked_sub, exact, |a, b| a - b)
         }
         Binary::Multiply => multiply(left, right, meter),
         Binary::Divide => divide(left, right),
@@ -122,14 +122,15 @@ fn add<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<Va
         }
         _ => {
             let exact = |left: BigInt, right: BigInt| Ok(left + right);
-            arithmetic("+", (left, right), meter, i64::checked_add, exact, |a, b| a + b)
+            arithmetic("+", left, right, meter, i64::checked_add, exact, |a, b| a + b)
         }
     }
 }
 
 fn arithmetic<'r>(
     operator: &str,
-    (left, right): (&Value<'r>, &Value<'r>),
+    left: &Value<'r>,
+    right: &Value<'r>,
     meter: &Meter<'_>,
     small: impl Fn(i64, i64) -> Option<i64>,
     large: impl Fn(BigInt, BigInt) -> Outcome<BigInt>,
@@ -172,7 +173,7 @@ fn multiply<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outco
         return Err(Failure::unsupported("repeating a list with `*`"));
     }
     let exact = |left: BigInt, right: BigInt| check_product(&left, &right).map(|()| left * right);
-    arithmetic("*", (left, right), meter, i64::checked_mul, exact, |a, b| a * b)
+    arithmetic("*", left, right, meter, i64::checked_mul, exact, |a, b| a * b)
 }
 
 fn divide<'r>(left: &Value<'r>, right: &Value<'r>) -> Outcome<Value<'r>> {

@@ -13,16 +13,37 @@ use crate::values::value::Value;
 /// Bytes of a set of characters up to which they are compared one by one.
 const FEW: usize = 16;
 
+/// The ends of a text that are trimmed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrimmedEnds {
+    pub(crate) left: bool,
+    pub(crate) right: bool,
+}
+
+impl TrimmedEnds {
+    pub(crate) const BOTH: Self = Self { left: true, right: true };
+    pub(crate) const LEFT: Self = Self { left: true, right: false };
+    pub(crate) const RIGHT: Self = Self { left: false, right: true };
+}
+
+/// The arguments of `str.split` and `str.rsplit`.
+pub(crate) struct SplitArguments<'r> {
+    /// The separator; whitespace by default.
+    pub(crate) separator: Option<Text<'r>>,
+    /// The most splits.
+    pub(crate) limit: usize,
+}
+
 /// `text` without the characters `chars`, or without whitespace, at its ends.
 pub(crate) fn trim<'r>(
     text: &Text<'r>,
     chars: Option<&str>,
-    (left, right): (bool, bool),
+    ends: TrimmedEnds,
     meter: &Meter<'_>,
 ) -> Outcome<Text<'r>> {
     // A set is made of many characters.
     meter.characters(chars.map_or(0, |chars| 8 * chars.len()))?;
-    let kept = text.cut(meter, |text| trimmed(text, chars, left, right))?;
+    let kept = text.cut(meter, |text| trimmed(text, chars, ends.left, ends.right))?;
     meter.characters(8 * (text.len() - kept.len()))?;
     Ok(kept)
 }
@@ -81,7 +102,7 @@ pub(crate) fn replace(
 /// `str.split`: by a separator or whitespace, at most `limit` times.
 pub(crate) fn split<'r>(
     text: &Text<'r>,
-    (separator, limit): (Option<Text<'r>>, usize),
+    SplitArguments { separator, limit }: SplitArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let mut parts = ItemsBuilder::new(meter);
@@ -126,7 +147,7 @@ pub(crate) fn split<'r>(
 /// `str.rsplit`: from the right by a separator, at most `limit` times.
 pub(crate) fn right_split<'r>(
     text: &Text<'r>,
-    (separator, limit): (Option<Text<'r>>, usize),
+    SplitArguments { separator, limit }: SplitArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let Some(separator) = separator else {
