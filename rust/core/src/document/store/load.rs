@@ -138,7 +138,7 @@ impl Store {
         wanted.sort_unstable_by_key(|wanted| (wanted.offset, wanted.index));
         let share = wanted.len().div_ceil(threads.get()).max(1);
         let parts = thread::scope(|scope| {
-            let read = |share| self.read(log, share, (stretches, whole), control);
+            let read = |share| self.read(log, share, stretches, whole, control);
             // If the system gives no thread, this one does the work.
             let threads: Vec<_> = wanted
                 .chunks(share)
@@ -224,7 +224,8 @@ impl Store {
         &self,
         log: &Log,
         wanted: &[WantedPart],
-        (stretches, whole): (&[DocumentPart], bool),
+        stretches: &[DocumentPart],
+        whole: bool,
         control: &Control,
     ) -> Result<(Vec<Documents>, Vec<PiecePosition>)> {
         let mut read: Vec<Documents> = Vec::new();

@@ -5,7 +5,7 @@
 
 #![expect(clippy::cast_precision_loss, reason = "costs are estimates")]
 
-use super::micro_batch::{Exchange, MicroBatch, SequenceSizes};
+use super::micro_batch::{CostToMove, Exchange, MicroBatch, SequenceSizes};
 use crate::error::Result;
 use crate::util::control::Control;
 
@@ -117,7 +117,8 @@ impl Grid {
         others.sort_by(|one, other| self.cost(*one).total_cmp(&self.cost(*other)));
         others.into_iter().take(TRIED).any(|other| {
             let gap = self.cost(costliest) - self.cost(other);
-            self.exchange((costliest, other), (over.min(gap / 2.0), gap * 0.999), sizes)
+            let cost = CostToMove { wanted: over.min(gap / 2.0), most: gap * 0.999 };
+            self.exchange(costliest, other, cost, sizes)
         })
     }
 
@@ -146,9 +147,10 @@ impl Grid {
             slack.truncate(TRIED);
         }
         slack.sort_unstable_by(by_slack);
-        slack
-            .into_iter()
-            .any(|(slack, at)| self.exchange((costliest, at), (over.min(slack), slack), sizes))
+        slack.into_iter().any(|(slack, at)| {
+            let cost = CostToMove { wanted: over.min(slack), most: slack };
+            self.exchange(costliest, at, cost, sizes)
+        })
     }
 
     /// Moves cost from places whose micro-batches cost alike to those that wait for the costliest of another place: all of theirs
@@ -175,8 +177,9 @@ impl Grid {
                 while missed < TRIED && top - self.cost(to) > 2.0 * ALIKE * top {
                     let slack = top - self.cost(to);
                     let Some(from) = next.next() else { return has_moved };
-                    let is_done = self.may_exchange(from, to)
-                        && self.exchange((from, to), (slack, slack), sizes);
+                    let cost = CostToMove { wanted: slack, most: slack };
+                    let is_done =
+                        self.may_exchange(from, to) && self.exchange(from, to, cost, sizes);
                     missed = if is_done { 0 } else { missed + 1 };
                     has_moved |= is_done;
                 }
@@ -193,12 +196,12 @@ impl Grid {
         !self.stays || one % self.ranks == other % self.ranks
     }
 
-    /// Moves cost from one micro-batch to another, as near to the first number as can be and no more than the second; whether any
-    /// exchange does.
+    /// Moves cost from one micro-batch to another; whether any exchange does.
     fn exchange(
         &mut self,
-        (from, to): (usize, usize),
-        cost: (f64, f64),
+        from: usize,
+        to: usize,
+        cost: CostToMove,
         sizes: SequenceSizes<'_>,
     ) -> bool {
         let Ok([from, to]) = self.micro_batches.get_disjoint_mut([from, to]) else { return false };

@@ -78,6 +78,13 @@ impl MicroBatch {
     }
 }
 
+/// The cost that is to move from one micro-batch to another: as near to `wanted` as can be, more than 0 and at most `most`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CostToMove {
+    pub(super) wanted: f64,
+    pub(super) most: f64,
+}
+
 /// A sequence of one micro-batch that goes to another, and the one that comes back, if one does, by their places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
@@ -86,11 +93,11 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// The exchange of `from` with `to` that moves a cost as near to `wanted` as can be, more than 0 and at most `most`.
+    /// The exchange of `from` with `to` that moves such a cost, if there is one.
     pub(super) fn find(
         from: &MicroBatch,
         to: &MicroBatch,
-        (wanted, most): (f64, f64),
+        CostToMove { wanted, most }: CostToMove,
         sizes: SequenceSizes<'_>,
     ) -> Option<Self> {
         let free = sizes.options.budget() - to.tokens;

@@ -25,7 +25,7 @@ pub(crate) fn read_pair(
         let [chosen, rejected] = [string(record, fields[0])?, string(record, fields[1])?];
         let (prompt, answers) = if has_prompt {
             if !is_text(record, prompt)? {
-                return Err(mixed((prompt, LIST), (fields[0], "a text")));
+                return Err(mixed(TypedField::list(prompt), TypedField::text(fields[0])));
             }
             (string(record, prompt)?, [chosen, rejected])
         } else {
@@ -44,7 +44,8 @@ pub(crate) fn read_pair(
         if !own {
             // A prompt that is a text beside messages repeats the beginning of both answers.
             if same == 0 && has_prompt {
-                return Err(mixed((shape.field(Part::Prompt), "a text"), (fields[0], LIST)));
+                let prompt = shape.field(Part::Prompt);
+                return Err(mixed(TypedField::text(prompt), TypedField::list(fields[0])));
             }
             if same == 0 {
                 let message = format!(
@@ -77,8 +78,10 @@ pub(crate) fn read_judged(
     };
     let is_text = [is_text(record, prompt)?, is_text(record, completion)?];
     if is_text[0] != is_text[1] {
-        let kind = |is_text| if is_text { "a text" } else { LIST };
-        return Err(mixed((prompt, kind(is_text[0])), (completion, kind(is_text[1]))));
+        let typed = |name, is_text| {
+            if is_text { TypedField::text(name) } else { TypedField::list(name) }
+        };
+        return Err(mixed(typed(prompt, is_text[0]), typed(completion, is_text[1])));
     }
     let prompted = if is_text[0] {
         let answers = vec![string(record, completion)?];
@@ -154,14 +157,28 @@ fn check_weight(weight: Option<f32>, field: &str, at: usize, is_prompt: bool) ->
     }
 }
 
-/// A list of messages, as messages name it.
-const LIST: &str = "a list of messages";
+/// A field, and the kind of its value, as messages name it.
+#[derive(Clone, Copy)]
+struct TypedField<'a> {
+    name: &'a str,
+    kind: &'static str,
+}
+
+impl<'a> TypedField<'a> {
+    fn text(name: &'a str) -> Self {
+        Self { name, kind: "a text" }
+    }
+
+    fn list(name: &'a str) -> Self {
+        Self { name, kind: "a list of messages" }
+    }
+}
 
 /// The fault of a prompt and an answer, of which one is a text and the other a list of messages.
-fn mixed(prompt: (&str, &str), answer: (&str, &str)) -> Fault {
+fn mixed(prompt: TypedField<'_>, answer: TypedField<'_>) -> Fault {
     let message = format!(
         "`{}` is {}, but `{}` is {}; give both as texts, or both as lists of messages: `[{{\"role\": \"user\", \"content\": …}}]`",
-        prompt.0, prompt.1, answer.0, answer.1
+        prompt.name, prompt.kind, answer.name, answer.kind
     );
     Fault::new(Reason::WrongType, message)
 }

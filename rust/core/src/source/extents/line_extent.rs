@@ -89,7 +89,7 @@ impl LineExtent {
                 scattered.insert(file.location.open_scattered(places).map_err(Error::io(&**path))?)
             }
         };
-        let range = lines_of(opened, &range, (path, file.size), control)?;
+        let range = lines_of(opened, &range, path, file.size, control)?;
         Self::open_after(&file.location, range, None, before)
     }
 
@@ -109,7 +109,7 @@ impl LineExtent {
     fn next_range(&mut self, control: &Control) -> Result<bool> {
         while self.at >= self.end {
             let Some(range) = self.later.next() else { return Ok(false) };
-            let range = lines_of(&mut self.file, &range, (&self.path, self.size), control)?;
+            let range = lines_of(&mut self.file, &range, &self.path, self.size, control)?;
             (self.at, self.end) = (range.start, range.end);
             self.file.seek(SeekFrom::Start(self.at)).map_err(Error::io(&*self.path))?;
         }
@@ -213,7 +213,8 @@ pub(crate) fn is_indexed(location: &Location) -> Result<bool> {
 fn lines_of(
     file: &mut OpenFile,
     range: &Range<u64>,
-    (path, size): (&Path, u64),
+    path: &Path,
+    size: u64,
     control: &Control,
 ) -> Result<Range<u64>> {
     let mut line_at = |near: u64| -> Result<u64> {

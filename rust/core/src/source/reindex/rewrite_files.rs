@@ -72,7 +72,7 @@ pub fn reindex(
             None => Temporary::unnamed(&hidden, ".new"),
         };
         let (new, out) = created.map_err(Error::io(&*hidden))?;
-        let (parts, bytes_written) = write(file, (new.path(), out), control)?;
+        let (parts, bytes_written) = write(file, new.path(), out, control)?;
         let to = if let Some(onward) = &mut onward {
             onward.send(&name_in(dir, &to))?
         } else {
@@ -98,11 +98,7 @@ fn name_in(dir: &Path, path: &Path) -> String {
 }
 
 /// Writes a file again, and returns its parts and bytes.
-fn write(
-    file: &SourceFile,
-    (new, mut out): (&Path, File),
-    control: &Control,
-) -> Result<(u64, u64)> {
+fn write(file: &SourceFile, new: &Path, mut out: File, control: &Control) -> Result<(u64, u64)> {
     let parts = match file.format.container {
         Container::Parquet => tables::write_parquet(file, new, &mut out, control),
         Container::Arrow => tables::write_arrow(file, new, &mut out, control),

@@ -319,7 +319,7 @@ impl<'c> Renders<'c> {
             // has them.
             before + found + header.len()
         } else {
-            self.behind_header(at, &text, (before, same), header.is_empty())
+            self.behind_header(at, &text, before, same, header.is_empty())
         };
         let other = same_kind(message);
         let other = self.render(at, &[&other], false).unwrap_or_default();
@@ -338,7 +338,7 @@ impl<'c> Renders<'c> {
             text.len() - reopened
         };
         if let Some(silent) = without_calls(message)
-            && !shows_calls(message, text.split_at(start), &self.template.source)
+            && !shows_calls(message, &text[..start], &text[start..], &self.template.source)
             && self.render(at, &[&silent], false).is_ok_and(|without| without == text)
         {
             // The template writes no calls. The rest would teach to say nothing.
@@ -461,7 +461,8 @@ impl<'c> Renders<'c> {
         &mut self,
         at: usize,
         text: &str,
-        (before, same): (usize, usize),
+        before: usize,
+        same: usize,
         is_unprompted: bool,
     ) -> usize {
         let end = self.header_end(at, text, before);

@@ -8,7 +8,7 @@ use super::stand_in_messages::{argument_words, has_text};
 const MOST_WORDS: usize = 4;
 
 /// True if a word that only the arguments of calls can have brought into the text stands in its own part, behind the part before.
-pub(super) fn shows_calls(message: &Map, (before, own): (&str, &str), template: &str) -> bool {
+pub(super) fn shows_calls(message: &Map, before: &str, own: &str, template: &str) -> bool {
     let is_only_there = |word: &&str| {
         let mut others = message.iter().filter(|(key, _)| ***key != *"tool_calls");
         own.contains(word)
