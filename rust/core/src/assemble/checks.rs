@@ -181,7 +181,7 @@ impl Check<'_> {
         if self.options.has_one_document() {
             return;
         }
-        let is_sound = self.boundaries(&columns.boundaries, ids, (row, fits));
+        let is_sound = self.boundaries(&columns.boundaries, ids, row, fits);
         let Some(labels) = columns.labels.as_ref().map(|labels| labels.row(row)) else { return };
         match self.options.objective {
             Some(ObjectiveName::Span) => {
@@ -217,12 +217,7 @@ impl Check<'_> {
 
     /// Checks where documents begin; `fits` says whether the columns have a value for each token. Returns whether all is
     /// well.
-    fn boundaries(
-        &mut self,
-        columns: &Boundaries,
-        ids: &[i64],
-        (row, fits): (usize, bool),
-    ) -> bool {
+    fn boundaries(&mut self, columns: &Boundaries, ids: &[i64], row: usize, fits: bool) -> bool {
         let (lengths, positions) = (&columns.lengths, &columns.positions);
         if lengths.is_none() && positions.is_none() {
             let says = "neither `seq_lengths` nor `position_ids` says where documents begin";

@@ -376,7 +376,8 @@ pub struct ExpandedRow {
 pub fn expand_row(
     ids: &[i64],
     lengths: &[i64],
-    (spans, shifted): (&[i64], bool),
+    spans: &[i64],
+    shifted: bool,
     weights: Option<&[f32]>,
 ) -> Result<ExpandedRow> {
     let narrowed = |values: &[i64]| -> Option<Vec<i32>> {

@@ -74,7 +74,8 @@ impl<'a> DocumentsOfRows<'a> {
     pub fn of(
         store: &'a Store,
         plan: &'a Plan,
-        (rows, whole): (Range<usize>, bool),
+        rows: Range<usize>,
+        whole: bool,
         threads: NonZeroUsize,
         control: &Control,
     ) -> Result<Self> {

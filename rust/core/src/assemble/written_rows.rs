@@ -194,7 +194,7 @@ impl DocumentTable {
                 let is_padding = || {
                     let ids =
                         documents.ids.as_ref().and_then(|ids| ids.row(row).get(tokens.clone()));
-                    is_padding(ids.unwrap_or_default(), (number == 0, number == last), options)
+                    is_padding(ids.unwrap_or_default(), number == 0, number == last, options)
                 };
                 let whole = || if is_padding() { 0 } else { signed(tokens.len()) };
                 self.unpadded.push(known.unwrap_or_else(whole));
@@ -210,7 +210,7 @@ impl DocumentTable {
 
 /// True if an entry of `seq_lengths` with these ids is the padding of its row: it is at the padded end, and begins and
 /// ends with the token of padding.
-fn is_padding(ids: &[i64], (is_first, is_last): (bool, bool), options: &PackedOptions) -> bool {
+fn is_padding(ids: &[i64], is_first: bool, is_last: bool, options: &PackedOptions) -> bool {
     options.padding.is_some_and(|(token, is_left)| {
         let is_edge = if is_left { is_first } else { is_last };
         is_edge && ids.first() == Some(&token) && ids.last() == Some(&token)

@@ -198,6 +198,17 @@ pub struct MadeBy {
     pub time: Option<NaiveDateTime>,
 }
 
+/// A file of a job, as far as it decides the groups.
+#[derive(Clone, Copy, Debug)]
+pub struct SizedInput {
+    /// Its bytes, counted once for each reading.
+    pub bytes: u64,
+    /// The index of its source.
+    pub source: usize,
+    /// True if the source has a limit of records, which holds for all of its files together.
+    pub is_limited: bool,
+}
+
 impl Identity {
     /// The options of a stream, without those that are absent or skipped.
     #[expect(clippy::missing_panics_doc, reason = "it cannot")]
@@ -235,9 +246,8 @@ impl Identity {
         files.into_iter().map(|(_, path)| Arc::clone(path.path())).collect()
     }
 
-    /// The files in their order: the bytes of each, counted once for each reading, its source, and whether that has a
-    /// limit.
-    pub fn sized_files(&self) -> Vec<(u64, usize, bool)> {
+    /// The files in their order.
+    pub fn sized_files(&self) -> Vec<SizedInput> {
         let JobInputs::Files(files) = &self.inputs else { return Vec::new() };
         let mut files: Vec<&FileState> = files.values().collect();
         files.sort_unstable_by_key(|state| state.place);
@@ -246,7 +256,7 @@ impl Identity {
             let read = self.sources.get(source);
             let repeat = read.map_or(1, |read| read.repeat.get());
             let is_limited = read.is_some_and(|read| read.limit.is_some());
-            (state.size.saturating_mul(repeat), source, is_limited)
+            SizedInput { bytes: state.size.saturating_mul(repeat), source, is_limited }
         };
         files.iter().map(sized).collect()
     }

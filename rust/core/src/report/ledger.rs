@@ -230,7 +230,7 @@ impl Ledger {
     }
 
     /// The error of a source of the caller of which a lane, of so many, has kept none of this many documents in a row.
-    pub(crate) fn nothing_of_source(&self, documents: u64, (lane, lanes): (u64, u64)) -> Error {
+    pub(crate) fn nothing_of_source(&self, documents: u64, lane: u64, lanes: u64) -> Error {
         let message = format!(
             "none of the last {} that the source gave lane {lane} of {lanes} is kept, and the source may have no end: {}; {}",
             counted(documents, "document"),

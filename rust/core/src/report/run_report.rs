@@ -187,8 +187,8 @@ impl Report {
     /// The report with the seconds that the run took.
     #[must_use]
     pub(crate) fn timed(mut self, seconds: f64, threads: usize, work: &Work) -> Self {
-        let read = (self.facts.bytes, self.tokens.read);
-        self.timing = Some(Timing::new(seconds, threads, read, work));
+        let (bytes, tokens) = (self.facts.bytes, self.tokens.read);
+        self.timing = Some(Timing::new(seconds, threads, bytes, tokens, work));
         self
     }
 

@@ -42,12 +42,7 @@ pub struct StageTime {
 
 impl Timing {
     /// The timing of a run that took `seconds`.
-    pub(crate) fn new(
-        seconds: f64,
-        threads: usize,
-        (bytes, tokens): (u64, u64),
-        work: &Work,
-    ) -> Self {
+    pub(crate) fn new(seconds: f64, threads: usize, bytes: u64, tokens: u64, work: &Work) -> Self {
         #[expect(
             clippy::cast_precision_loss,
             reason = "a rate needs no more than a float's precision"

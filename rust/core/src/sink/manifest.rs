@@ -162,12 +162,23 @@ impl Manifest {
         shards.chain(metadata_files).chain(self.tokens.iter().map(|_| TOKENS))
     }
 
-    /// The names, sizes and hashes of all files but the manifest.
-    pub(super) fn listed(&self) -> impl Iterator<Item = (&str, u64, &str)> {
-        let shards = self.files.iter().map(|it| (&*it.name, it.bytes, &*it.blake3));
-        let tokens = self.tokens.iter().map(|it| (TOKENS, it.bytes, &*it.blake3));
-        let metadata_files =
-            self.metadata_files.iter().map(|it| (&*it.name, it.bytes, &*it.blake3));
+    /// All files but the manifest.
+    pub(super) fn listed(&self) -> impl Iterator<Item = SizedFile<'_>> {
+        let shards = self.files.iter().map(|it| SizedFile {
+            name: &it.name,
+            bytes: it.bytes,
+            blake3: &it.blake3,
+        });
+        let tokens = self.tokens.iter().map(|it| SizedFile {
+            name: TOKENS,
+            bytes: it.bytes,
+            blake3: &it.blake3,
+        });
+        let metadata_files = self.metadata_files.iter().map(|it| SizedFile {
+            name: &it.name,
+            bytes: it.bytes,
+            blake3: &it.blake3,
+        });
         shards.chain(tokens).chain(metadata_files)
     }
 
@@ -179,6 +190,14 @@ impl Manifest {
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         write_by(path, |file| sealed::seal_to(file, self))
     }
+}
+
+/// The name, size and hash of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SizedFile<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) bytes: u64,
+    pub(crate) blake3: &'a str,
 }
 
 /// A manifest of any version.

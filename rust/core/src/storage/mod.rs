@@ -23,6 +23,7 @@ pub(crate) use address::{is_url, is_web, public};
 pub(crate) use buckets::lease::{Lease, SeenLocks};
 pub(crate) use buckets::objects::Version;
 pub(crate) use buckets::target::{LOCK, Target};
+pub(crate) use buckets::upload::FileToUpload;
 pub(crate) use find_objects::{Named, Outputs};
 pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader, version_of};
 pub(crate) use pictures::remote_url;

@@ -24,6 +24,13 @@ use crate::pack::{Piece, Plan};
 use crate::pipeline::PackedCounts;
 use crate::report::ledger::Count;
 
+/// The lanes that were asked for their next row.
+struct AskedLanes {
+    lanes: Vec<usize>,
+    /// True if the rank needs one of the rows, or a later one.
+    is_needed: bool,
+}
+
 /// Returns the next documents of a feed.
 pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<PackedBlock>>;
 
@@ -186,19 +193,17 @@ impl Delivery<'_, '_> {
         let share = self.run.share;
         let is_endless = self.run.options.epochs.is_none();
         let mut rows: Vec<(usize, Vec<Piece>)> = Vec::with_capacity(share.batch.min(share.lanes));
-        let mut read_lanes = Vec::with_capacity(rows.capacity());
+        let mut asked = AskedLanes { lanes: Vec::with_capacity(rows.capacity()), is_needed: false };
         let (mut packed_counts, mut others) = (Vec::with_capacity(rows.capacity()), Vec::new());
         let mut row = begun + share.rank as u64 * share.batch as u64;
-        let mut is_needed = false;
-        if !self.pass_over(begun..row, end, take, (&mut read_lanes, &mut others), &mut is_needed)? {
+        if !self.pass_over(begun..row, end, take, &mut asked, &mut others)? {
             self.give_back(others, packed_counts);
             return Ok(None);
         }
         while rows.len() < share.batch {
             let at = self.lane_of(row).expect("a lane of this rank");
             row += 1;
-            let found =
-                self.ask(at, take, (&mut read_lanes, &mut packed_counts), &mut is_needed)?;
+            let found = self.ask(at, take, &mut asked, &mut packed_counts)?;
             match (found, end.rows) {
                 (Some(pieces), _) => rows.push((at, pieces)),
                 (None, Some(OnEnd::Drop)) => {
@@ -212,10 +217,11 @@ impl Delivery<'_, '_> {
             }
         }
         let behind = row..begun + share.step();
-        if !self.pass_over(behind, end, take, (&mut read_lanes, &mut others), &mut is_needed)? {
+        if !self.pass_over(behind, end, take, &mut asked, &mut others)? {
             self.give_back(others, packed_counts);
             return Ok(None);
         }
+        let AskedLanes { lanes: mut read_lanes, mut is_needed } = asked;
         // The lanes of this table may have ended before others. A lane that was only looked into keeps its state and its
         // counts: which lanes are looked into depends on the number of ranks.
         for at in 0..self.lanes.len() {
@@ -260,12 +266,12 @@ impl Delivery<'_, '_> {
         rows: Range<u64>,
         end: &End<'_>,
         take: Take<'_>,
-        (read_lanes, others): (&mut Vec<usize>, &mut Vec<(usize, PackedCounts)>),
-        is_needed: &mut bool,
+        asked: &mut AskedLanes,
+        packed_counts: &mut Vec<(usize, PackedCounts)>,
     ) -> Result<bool> {
         for row in if self.run.share.shares_lanes() { rows } else { 0..0 } {
             let Some(at) = self.lane_of(row) else { continue };
-            let found = self.ask(at, take, (&mut *read_lanes, &mut *others), is_needed)?;
+            let found = self.ask(at, take, asked, packed_counts)?;
             if found.is_none() && end.rows == Some(OnEnd::Drop) {
                 return Ok(false);
             }
@@ -273,18 +279,18 @@ impl Delivery<'_, '_> {
         Ok(true)
     }
 
-    /// The next row of a lane, which is noted with the counts up to it, and whether the rank needs it or a later one.
+    /// The next row of a lane, which is noted with the counts up to it.
     fn ask(
         &mut self,
         at: usize,
         take: Take<'_>,
-        (read_lanes, packed_counts): (&mut Vec<usize>, &mut Vec<(usize, PackedCounts)>),
-        is_needed: &mut bool,
+        asked: &mut AskedLanes,
+        packed_counts: &mut Vec<(usize, PackedCounts)>,
     ) -> Result<Option<Vec<Piece>>> {
-        read_lanes.push(at);
+        asked.lanes.push(at);
         let found = self.with_lane(at, take, Lane::next_row)?;
         let lane = &mut self.lanes[at];
-        *is_needed |= found.is_some() && !lane.repeats();
+        asked.is_needed |= found.is_some() && !lane.repeats();
         packed_counts.push((at, std::mem::take(lane.packed_counts())));
         Ok(found)
     }
@@ -354,7 +360,7 @@ impl Delivery<'_, '_> {
                 let labels = built.labels.as_ref().map(|labels| labels[range.clone()].iter().sum());
                 let mut packed_counts = PackedCounts::default();
                 packed_counts.count_rows(&gathered, range, labels);
-                count_documents(&self.lanes, (&mut self.shares, &mut packed_counts), &step.rows);
+                count_documents(&self.lanes, &mut self.shares, &mut packed_counts, &step.rows);
                 step.packed_counts.drain(..).for_each(|(_, of_lane)| packed_counts.merge(of_lane));
                 self.numbered.number(&mut packed_counts.ledger);
                 // Those of the first step are never taken back.
@@ -366,7 +372,7 @@ impl Delivery<'_, '_> {
                 let counts =
                     Counts::of(self.packed_counts, named(&self.names, &self.shares), padded);
                 let saved = std::mem::take(&mut step.saved);
-                places.push(RowState::new((step.next, self.step), counts, saved));
+                places.push(RowState::new(step.next, self.step, counts, saved));
             }
             built.batch
         };

@@ -39,7 +39,7 @@ pub use options::{
 };
 pub use record_selection::{Numbers, RecordSelection};
 pub use run_context::Agree;
-pub use run_stream::{count, stream};
+pub use run_stream::{StreamInputs, count, stream};
 pub use select_values::{Number, Scalar, WantedValues};
 pub use state::row_state::{PLACES_KEY, state_after_row};
 pub use state::{STATE_KEY, State, merge_states};

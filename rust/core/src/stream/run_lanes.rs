@@ -1,6 +1,5 @@
 //! [`RunContext::with_lanes`]: sets up the lanes of a rank, from the state that the run starts from.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -9,9 +8,9 @@ use super::document_makers::Makers;
 use super::lane::Lane;
 use super::lane::block_queues::BlockQueues;
 use super::lane::caller_rounds::{Rounds, floor_of};
-use super::lane::lane_blocks::{Walk, WalkFiles};
+use super::lane::lane_blocks::{Walk, WalkFiles, WalkStart};
 use super::lane::packed_block::PackedBlock;
-use super::lane::record_order::RecordOrder;
+use super::lane::record_order::{OrderOptions, RecordOrder};
 use super::lane::source_mix::{PoolChoice, PoolFiles};
 use super::options::{Deal, OnEnd, RankRows};
 use super::run_context::RunContext;
@@ -52,15 +51,13 @@ impl RunContext<'_> {
         let number = |origin: &mut Origin| {
             if self.counted { Ok(()) } else { number_line(found, origin, control) }
         };
-        let split = (self.side, self.hashes);
-        let single = ChosenBlocks::new(job, &found.sources, &number, split, control)?;
+        let (side, hashes) = (self.side, self.hashes);
+        let single = ChosenBlocks::new(job, &found.sources, &number, side, hashes, control)?;
         let heads = FileHeads::new(job, found);
-        let order = (job.options.rows.packing.seed, options.shuffle, &options.choice);
         let pool_choice = PoolChoice::new(options);
         let pools = self.pools(&pool_choice)?;
         let names: Vec<String> = (0..pools.len()).map(|pool| options.name(pool)).collect();
-        let index = (self.counted, Index(options.index_dir()));
-        let order = |pool| RecordOrder::new(found, pool, order, share.lanes, index, control);
+        let order = |pool| RecordOrder::new(found, pool, self.order_options(), control);
         let orders = pools.into_iter().map(order).collect::<Result<Vec<RecordOrder<'_>>>>()?;
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
@@ -73,23 +70,23 @@ impl RunContext<'_> {
         let (begun, step) = self.begun();
         let numbers = share.lanes_of_rank(begun);
         let states = self.lane_states(&numbers, &pool_choice)?;
-        let rounds = self.rounds(&orders, &names, (&numbers, &states))?;
+        let rounds = self.rounds(&orders, &names, &numbers, &states)?;
         let has_rounds = rounds.iter().any(Option::is_some);
         let (open, job_options) = (&self.open, &job.options);
         let mut lanes = Vec::with_capacity(numbers.len());
         let mut walks = Vec::with_capacity(numbers.len() * orders.len());
         for (&lane, from) in numbers.iter().zip(states) {
             let mut again = Lane::blocks_again(&from, orders.len());
-            for (pool, order) in orders.iter().zip(&rounds).enumerate() {
-                let order = (order.0, order.1.as_ref());
+            for (pool, (order, rounds)) in orders.iter().zip(&rounds).enumerate() {
                 let place = from.pools.get(pool).copied().unwrap_or_default();
-                let again: VecDeque<_> = std::mem::take(&mut again[pool]);
+                let again = std::mem::take(&mut again[pool]);
                 let epochs = if place.exhausted { Some(0) } else { pool_choice.epochs_of_walk() };
-                let next = (place.next, place.hashes);
-                walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
+                let start = WalkStart { again, next: place.next, known: place.hashes };
+                let rounds = rounds.as_ref();
+                walks.push(Mutex::new(Walk::new(order, rounds, files, lane, epochs, start)));
             }
-            let (number, pools) = ((lane, share.lanes), orders.len());
-            lanes.push(Lane::new(open, job_options, &pool_choice, pools, number, from, has_rounds));
+            let all = share.lanes;
+            lanes.push(Lane::new(open, job_options, &pool_choice, lane, all, from, has_rounds));
         }
         let mut packed_counts = PackedCounts::default();
         let has_counts = self.from.as_ref().is_some_and(|from| from.has_counts_of(&numbers, share));
@@ -142,13 +139,12 @@ impl RunContext<'_> {
 impl<'a> RunContext<'a> {
     /// The states of lanes, by the state that the run starts from.
     fn lane_states(&self, numbers: &[usize], pool_choice: &PoolChoice) -> Result<Vec<LaneState>> {
-        let pool = |number: (usize, usize), pool| {
-            let credit = pool_choice.first_credit(pool, number);
-            PoolState { credit, ..PoolState::default() }
-        };
         let new = |lane| {
-            let pools =
-                (0..pool_choice.pools()).map(|at| pool((lane, self.share.lanes), at)).collect();
+            let pool = |pool| PoolState {
+                credit: pool_choice.first_credit(pool, lane, self.share.lanes),
+                ..PoolState::default()
+            };
+            let pools = (0..pool_choice.pools()).map(pool).collect();
             LaneState { pools, ..LaneState::default() }
         };
         let state = |&lane: &usize| match &self.from {
@@ -164,12 +160,24 @@ impl<'a> RunContext<'a> {
         numbers.iter().map(state).collect()
     }
 
+    fn order_options(&self) -> OrderOptions<'a> {
+        OrderOptions {
+            seed: self.job.options.rows.packing.seed,
+            shuffle: self.options.shuffle,
+            choice: &self.options.choice,
+            lanes: self.share.lanes,
+            counted: self.counted,
+            index: Index(self.options.index_dir()),
+        }
+    }
+
     /// The rounds of each pool that the caller gives, for the lanes of this rank.
     fn rounds(
         &self,
         orders: &[RecordOrder<'a>],
         names: &[String],
-        (numbers, states): (&[usize], &[LaneState]),
+        numbers: &[usize],
+        states: &[LaneState],
     ) -> Result<Vec<Option<Rounds<'a>>>> {
         let of_pool = |(pool, order): (usize, &RecordOrder<'_>)| {
             let Some((file, taken)) = order.caller_records() else { return Ok(None) };

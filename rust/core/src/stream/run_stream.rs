@@ -16,6 +16,14 @@ use crate::report::Report;
 use crate::source::discover;
 use crate::util::control::Control;
 
+/// The inputs of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamInputs<'a> {
+    pub inputs: &'a Inputs,
+    /// The records that the caller gives.
+    pub supplies: &'a Supplies,
+}
+
 /// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
 ///
 /// Starts at the state `from`, or at the beginning. Ranks that end together by asking each other do so by
@@ -27,13 +35,14 @@ use crate::util::control::Control;
 /// for a state of another run.
 pub fn stream(
     job: &Job,
-    (inputs, supplies): (&Inputs, &Supplies),
+    inputs: StreamInputs<'_>,
     options: &StreamOptions,
     from: Option<State>,
     agree: Option<Agree<'_>>,
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
+    let StreamInputs { inputs, supplies } = inputs;
     job.validate(inputs)?;
     let started = Instant::now();
     let found = discover(inputs, control)?;
@@ -52,10 +61,11 @@ pub fn stream(
 /// [`Error::Option`](crate::Error::Option) as in [`stream`], and for an endless stream.
 pub fn count(
     job: &Job,
-    (inputs, supplies): (&Inputs, &Supplies),
+    inputs: StreamInputs<'_>,
     options: &StreamOptions,
     control: &Control,
 ) -> Result<RowCounts> {
+    let StreamInputs { inputs, supplies } = inputs;
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
     let run = RunContext::new(job, &found, supplies, options, None, control)?;

@@ -81,6 +81,6 @@ impl RunContext<'_> {
         let hashes: Vec<u64> = contents.into_iter().map(hash).collect();
         let wanted = validation.documents().map_or(all, NonZeroU64::get);
         let (threshold, taken) = SplitThreshold::counted(wanted, seed, hashes);
-        Ok((threshold, check_split(validation, (taken, all))?))
+        Ok((threshold, check_split(validation, taken, all)?))
     }
 }

@@ -28,7 +28,8 @@ pub(super) struct StepRows {
 /// Counts the documents that begin in some rows, and the shares of the sources in them.
 pub(super) fn count_documents(
     lanes: &[Lane],
-    (shares, packed_counts): (&mut [Count], &mut PackedCounts),
+    shares: &mut [Count],
+    packed_counts: &mut PackedCounts,
     rows: &[(usize, Vec<Piece>)],
 ) {
     for (at, pieces) in rows {

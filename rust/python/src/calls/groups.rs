@@ -62,7 +62,7 @@ pub(crate) fn pack_group(
     let (inputs, output) = (inputs.unread(), output.0.clone());
     interruptible::run(py, None, Interrupted::Join, move |control, caller| {
         let (job, inputs) = (parts.job(caller)?, inputs.read_by(caller));
-        pipeline::pack_group(job, &inputs, &output, (group, step), control)
+        pipeline::pack_group(job, &inputs, &output, group, step, control)
     })
     .map(PyReport)
 }

@@ -58,8 +58,8 @@ pub(crate) fn expand_row<'py>(
 ) -> PyResult<ExpandedRow<'py>> {
     arrays::ready(py)?;
     let weights = weights.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
-    let spans = (spans.as_slice()?, shifted);
-    let row = assemble::expand_row(ids.as_slice()?, lengths.as_slice()?, spans, weights);
+    let (spans, ids, lengths) = (spans.as_slice()?, ids.as_slice()?, lengths.as_slice()?);
+    let row = assemble::expand_row(ids, lengths, spans, shifted, weights);
     let row = row.map_err(to_py)?;
     let weights = row.weights.map(|weights| weights.into_pyarray(py));
     Ok((row.labels.into_pyarray(py), row.positions.into_pyarray(py), weights))

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use fastpack_core::stream::{
-    Agree, Deal, MOST_LANES, RecordSelection, State, StreamOptions, Together, count, stream,
+    Agree, Deal, MOST_LANES, RecordSelection, State, StreamInputs, StreamOptions, Together, count,
+    stream,
 };
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
@@ -146,7 +147,8 @@ pub(crate) fn count_stream(
         let supplies = PyReiterable::supplies_of(records, caller);
         let job = parts.job_of_stream(caller)?;
         let inputs = inputs.read_by(caller);
-        let counted = count(&job, (&inputs, &supplies), &packing, control)?;
+        let inputs = StreamInputs { inputs: &inputs, supplies: &supplies };
+        let counted = count(&job, inputs, &packing, control)?;
         Ok((counted.rows, counted.tokens, counted.steps))
     })
 }
@@ -252,7 +254,7 @@ impl PyStreamTables {
             let job = parts.job_of_stream(caller)?;
             let supplies = PyReiterable::supplies_of(records, caller);
             let inputs = inputs.read_by(caller);
-            let inputs = (&inputs, &supplies);
+            let inputs = StreamInputs { inputs: &inputs, supplies: &supplies };
             let mut emit = |table| {
                 // Counted before the consumer can take it, so that the number is never below zero.
                 count.fetch_add(1, Ordering::Relaxed);

@@ -46,7 +46,8 @@ impl<'a> ChosenBlocks<'a> {
         job: &'a Job,
         sources: &[Source],
         number: &'a Numbering<'a>,
-        (side, hashes): (Option<SplitSide>, bool),
+        side: Option<SplitSide>,
+        hashes: bool,
         control: &'a Control,
     ) -> Result<Self> {
         let intake = Intake::new(job, control).numbered_by(number).hashing(hashes).on_side(side);
@@ -99,7 +100,7 @@ impl<'a> ChosenBlocks<'a> {
         &self,
     ) -> impl FnMut(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome> + '_ {
         let reference = self.reference.as_ref();
-        let mut work = self.intake.worker(&self.sources, &self.renderers, (reference, None), true);
+        let mut work = self.intake.worker(&self.sources, &self.renderers, reference, None, true);
         move |block, shape, wanted| {
             let verify = u64::from(
                 reference.is_some()

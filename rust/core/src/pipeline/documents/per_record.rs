@@ -19,11 +19,12 @@ use crate::source::RawRecord;
 pub(super) fn take_record<'a>(
     raw: RawRecord<'_>,
     options: ReadOptions<'_, 'a>,
-    (worker, maker, mut reference): WorkerParts<'_, 'a>,
-    bos_and_eos: &BosAndEos,
+    parts: WorkerParts<'_, 'a>,
     clock: &mut Clock,
-    (documents, ledger): (&mut Documents, &mut Ledger),
+    documents: &mut Documents,
+    ledger: &mut Ledger,
 ) -> Result<Verification, RecordFailure<'a>> {
+    let WorkerParts { worker, maker, mut reference, bos_and_eos } = parts;
     let record = worker.render_record(raw.raw, options, clock)?;
     let (texts, kind) = match record {
         RenderedRecord::Text(rendered, kind) => (vec![rendered], kind),
@@ -117,7 +118,12 @@ pub(super) fn bos_and_eos(job: &Job) -> BosAndEos {
     }
 }
 
-/// The worker of one thread, its tokenizer if there is one, and the reference engine if documents are compared
-/// with it.
-pub(super) type WorkerParts<'w, 'a> =
-    (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
+/// The worker of one thread, and its engines.
+pub(super) struct WorkerParts<'w, 'a> {
+    pub(super) worker: &'w mut Worker<'a>,
+    /// The engine of the tokenizer, if there is one.
+    pub(super) maker: Option<&'w mut DocumentMaker>,
+    /// The reference engine, if documents are compared with it.
+    pub(super) reference: Option<&'w mut DocumentMaker>,
+    pub(super) bos_and_eos: &'w BosAndEos,
+}

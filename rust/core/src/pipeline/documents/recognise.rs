@@ -142,7 +142,8 @@ impl<'a> Recogniser<'a> {
         let shown =
             find_shape(records, expectation(&source.reading, self.job.options.tokens.documents))?;
         let is_new = !block.is_continued;
-        self.count((named && is_new).then_some(&*block.path), (format(), is_new), source, &shown);
+        let path = (named && is_new).then_some(&*block.path);
+        self.count(path, format(), is_new, source, &shown);
         let same = self.last.take().filter(|last| **last == shown.shape);
         let shape = same.unwrap_or_else(|| Arc::new(shown.shape));
         self.last = Some(Arc::clone(&shape));
@@ -153,7 +154,8 @@ impl<'a> Recogniser<'a> {
     fn count(
         &mut self,
         path: Option<&Path>,
-        (format, is_new): (String, bool),
+        format: String,
+        is_new: bool,
         source: &Source,
         found: &FoundShape,
     ) {

@@ -27,7 +27,7 @@ impl ReferenceCheck {
     }
 
     /// The number of documents that are compared of a block of `size` bytes, which has `before` of `all` bytes before it.
-    pub(super) fn documents_of(&self, size: u64, (before, all): (u64, u64)) -> u64 {
+    pub(super) fn documents_of(&self, size: u64, before: u64, all: u64) -> u64 {
         let places = |before| places_before(before, all, self.documents);
         places(before + size) - places(before)
     }

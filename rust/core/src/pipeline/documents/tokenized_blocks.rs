@@ -14,7 +14,7 @@ use crate::objective::document_columns;
 use crate::pipeline::documents::bad_records::refuse_or_count;
 use crate::pipeline::documents::custom_objective::{DocumentFunction, convert_documents};
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
-use crate::pipeline::documents::per_record::{bos_and_eos, take_record};
+use crate::pipeline::documents::per_record::{WorkerParts, bos_and_eos, take_record};
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
 use crate::pipeline::documents::reference_check::{ReferenceCheck, Verification, difference};
 use crate::pipeline::documents::rendering::failure::RecordFailure;
@@ -169,7 +169,7 @@ impl<'a> Intake<'a> {
             let fields = &sources[block.source].reading.fields;
             let block = self.job.transform.apply(block, fields)?;
             clock.lap(Stage::Transform);
-            let verify = check.documents_of(block.size, (seen, all));
+            let verify = check.documents_of(block.size, seen, all);
             seen += block.size;
             let source = &blocks.sources()[block.source];
             let format = || blocks.format(block.file);
@@ -179,7 +179,7 @@ impl<'a> Intake<'a> {
             Ok(Some(BlockTask { number, block, shape, read, verify, wanted: None }))
         };
         let worker = || {
-            let mut work = self.worker(&sources, &renderers, (reference, log), are_of_files);
+            let mut work = self.worker(&sources, &renderers, reference, log, are_of_files);
             let mut counter = compared.as_ref().map(TurnRenderers::counter);
             let sources = &sources;
             move |task: BlockTask| {
@@ -216,7 +216,8 @@ impl<'a> Intake<'a> {
         &self,
         sources: &[Source],
         renderers: &[Renderer<'a>],
-        (reference, log): (Option<&Tokenizer>, Option<&Log>),
+        reference: Option<&Tokenizer>,
+        log: Option<&Log>,
         are_of_files: bool,
     ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
         let bos_and_eos = bos_and_eos(self.job);
@@ -249,7 +250,7 @@ impl<'a> Intake<'a> {
             clock.lap(Stage::Read);
             if let Some(log) = log
                 && (outcome.take_back(log, *number, block)?
-                    || self.take_earlier((*number, block), &mut outcome, log)?)
+                    || self.take_earlier(*number, block, &mut outcome, log)?)
             {
                 outcome.work.stages += clock.stop_after(Stage::Keep);
                 return Ok(outcome);
@@ -268,8 +269,8 @@ impl<'a> Intake<'a> {
             };
             let records = block.records().enumerate().filter(|(at, _)| is_wanted(*at));
             let records = records.map(|(_, record)| record.raw);
-            let how = (options.shape, options.reading);
-            options.renderer.prepare_pictures(records, how, options.path)?;
+            let ReadOptions { renderer, shape, reading, path, .. } = options;
+            renderer.prepare_pictures(records, shape, reading, path)?;
             clock.lap(Stage::Render);
             for (at, record) in (0..).zip(block.records()) {
                 self.control.tick()?;
@@ -278,10 +279,14 @@ impl<'a> Intake<'a> {
                 }
                 let number_of_line = record.line;
                 let before = outcome.documents.len();
-                let oracle = reference.as_mut().filter(|_| verify > 0);
-                let ways = (&mut worker, maker.as_mut(), oracle);
-                let filled = (&mut outcome.documents, &mut outcome.ledger);
-                let taken = take_record(record, options, ways, &bos_and_eos, &mut clock, filled);
+                let parts = WorkerParts {
+                    worker: &mut worker,
+                    maker: maker.as_mut(),
+                    reference: reference.as_mut().filter(|_| verify > 0),
+                    bos_and_eos: &bos_and_eos,
+                };
+                let Outcome { documents, ledger, .. } = &mut outcome;
+                let taken = take_record(record, options, parts, &mut clock, documents, ledger);
                 outcome.documents.mark_content(before, worker.content());
                 match taken {
                     Ok(Verification::NotCompared) => {}
@@ -321,7 +326,8 @@ impl<'a> Intake<'a> {
     /// Takes the documents of a block from those that were kept, and writes them to the log; false if they are not there.
     fn take_earlier(
         &self,
-        (number, block): (u64, &Block),
+        number: u64,
+        block: &Block,
         outcome: &mut Outcome,
         log: &Log,
     ) -> Result<bool> {

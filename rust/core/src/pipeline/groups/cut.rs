@@ -3,26 +3,17 @@
 use std::num::NonZeroU64;
 use std::ops::Range;
 
+use crate::config::identity::SizedInput;
 use crate::source::{FoundFiles, SourceFile};
-
-/// A file of a job, as far as it decides the groups.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sized {
-    /// Its bytes, counted once for each reading.
-    pub(super) bytes: u64,
-    /// The index of its source.
-    pub(super) source: usize,
-    /// True if the source has a limit of records, which holds for all of its files together.
-    pub(super) is_limited: bool,
-}
 
 /// The files of each group: as many as have at most `most` bytes together, one at least. All files of a source
 /// with a limit are in one group.
-pub(super) fn cut(files: &[Sized], most: NonZeroU64) -> Vec<Range<usize>> {
+pub(super) fn cut(files: &[SizedInput], most: NonZeroU64) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let mut group = 0..0;
     let mut bytes = 0_u64;
-    let together = |a: &Sized, b: &Sized| a.is_limited && b.is_limited && a.source == b.source;
+    let together =
+        |a: &SizedInput, b: &SizedInput| a.is_limited && b.is_limited && a.source == b.source;
     for unit in files.chunk_by(together) {
         let size = unit.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
         if !group.is_empty() && bytes.saturating_add(size) > most.get() {
@@ -40,8 +31,8 @@ pub(super) fn cut(files: &[Sized], most: NonZeroU64) -> Vec<Range<usize>> {
 }
 
 /// The files of a job, as far as they decide the groups.
-pub(super) fn sized(found: &FoundFiles) -> Vec<Sized> {
-    let sized = |file: &SourceFile| Sized {
+pub(super) fn sized(found: &FoundFiles) -> Vec<SizedInput> {
+    let sized = |file: &SourceFile| SizedInput {
         bytes: found.bytes_of([file]),
         source: file.source,
         is_limited: found.sources[file.source].limit.is_some(),
@@ -68,7 +59,7 @@ mod tests {
     use super::*;
 
     fn groups(sizes: &[u64], most: u64) -> Vec<Range<usize>> {
-        let file = |&bytes: &u64| Sized { bytes, source: 0, is_limited: false };
+        let file = |&bytes: &u64| SizedInput { bytes, source: 0, is_limited: false };
         let files: Vec<_> = sizes.iter().map(file).collect();
         cut(&files, NonZeroU64::new(most).expect("above zero"))
     }
@@ -83,7 +74,7 @@ mod tests {
 
     #[test]
     fn files_of_a_source_with_a_limit_stay_together() {
-        let file = |source, is_limited| Sized { bytes: 10, source, is_limited };
+        let file = |source, is_limited| SizedInput { bytes: 10, source, is_limited };
         let files = [file(0, false), file(1, true), file(1, true), file(2, true), file(3, false)];
         let most = NonZeroU64::new(1).expect("above zero");
         assert_eq!(cut(&files, most), [0..1, 1..3, 3..4, 4..5]);

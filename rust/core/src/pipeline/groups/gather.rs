@@ -36,7 +36,9 @@ pub(super) fn gather(
     let mut record = GroupRecord::default();
     job.each_packed(
         groups,
-        (0..job.len(), GroupStep::Rows, HashedFiles::All),
+        0..job.len(),
+        GroupStep::Rows,
+        HashedFiles::All,
         control,
         |group, found| {
             match found {
@@ -62,20 +64,18 @@ pub(super) fn gather(
     let splits: &[Split] = if has_splits { &Split::ALL } else { &[Split::Train] };
     for (number, split) in splits.iter().enumerate() {
         folder.begin_split(*split)?;
-        adopt(job, groups, (folder, shards(&packed, *split)), control)?;
+        adopt(job, groups, folder, shards(&packed, *split), control)?;
         let packed_counts =
             if has_splits { &mut counted.splits[number] } else { &mut counted.whole };
         let shared = counted.shared.get_mut(number).map(std::mem::take).unwrap_or_default();
         if !shared.is_empty() {
             let together = LeftoverDocuments::of(shared, &job.sources.in_order());
-            pack_together(job, together, (packed_counts, folder), control)?;
+            pack_together(job, together, packed_counts, folder, control)?;
         }
     }
     counted.check_max_lost(options.work.max_lost)?;
-    let tokens = job
-        .output
-        .keep_tokens
-        .then(|| tokens(job, groups, (&packed[..], &*folder), blocks, control));
+    let tokens =
+        job.output.keep_tokens.then(|| tokens(job, groups, &packed, folder, blocks, control));
     let tokens = tokens.transpose()?;
     let mut about = InputFacts::new(job.job, job.found);
     about.read(job.job, seen);
@@ -93,7 +93,8 @@ pub(super) fn gather(
 fn adopt(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    (folder, mut shards): (&mut Folder, Vec<(&PackedGroup, File)>),
+    folder: &mut Folder,
+    mut shards: Vec<(&PackedGroup, File)>,
     control: &Control,
 ) -> Result<()> {
     if job.output.hf_layout && !shards.is_empty() {
@@ -130,7 +131,9 @@ fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control
     let mut are_unchanged = true;
     job.each_packed(
         groups,
-        (0..job.len(), GroupStep::Tokens, HashedFiles::All),
+        0..job.len(),
+        GroupStep::Tokens,
+        HashedFiles::All,
         control,
         |group, found| {
             if found.is_none() {
@@ -147,7 +150,8 @@ fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control
 fn pack_together(
     job: &GroupedJob<'_>,
     together: LeftoverDocuments,
-    (packed_counts, folder): (&mut PackedCounts, &mut Folder),
+    packed_counts: &mut PackedCounts,
+    folder: &mut Folder,
     control: &Control,
 ) -> Result<()> {
     let options = &job.job.options;
@@ -170,7 +174,8 @@ fn pack_together(
 fn tokens(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    (packed, folder): (&[PackedGroup], &Folder),
+    packed: &[PackedGroup],
+    folder: &Folder,
     blocks: u64,
     control: &Control,
 ) -> Result<TokensFile> {

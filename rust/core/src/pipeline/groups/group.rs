@@ -158,12 +158,13 @@ impl<'a> GroupedJob<'a> {
     pub(super) fn packed(
         &self,
         groups: &Groups,
-        (group, step): (usize, GroupStep),
+        group: usize,
+        step: GroupStep,
         hashed: HashedFiles,
         control: &Control,
     ) -> Result<Option<PackedGroup>> {
         let (identity, is_all) = (self.identity_of(group, step), hashed == HashedFiles::All);
-        groups.packed((group as u64, step.name()), &identity, is_all, control)
+        groups.packed(group as u64, step.name(), &identity, is_all, control)
     }
 
     /// Hands over some groups in their order, each with its record if it has finished a step. Many are read at a time, since the
@@ -171,14 +172,16 @@ impl<'a> GroupedJob<'a> {
     pub(super) fn each_packed(
         &self,
         groups: &Groups,
-        (some, step, hashed): (Range<usize>, GroupStep, HashedFiles),
+        some: Range<usize>,
+        step: GroupStep,
+        hashed: HashedFiles,
         control: &Control,
         mut take: impl FnMut(usize, Option<(PackedGroup, GroupRecord)>) -> Result<()>,
     ) -> Result<()> {
         let mut left = some;
         let read = |group| {
             control.tick()?;
-            let packed = self.packed(groups, (group, step), hashed, control)?;
+            let packed = self.packed(groups, group, step, hashed, control)?;
             let with_record = |it: PackedGroup| -> Result<_> {
                 let record = GroupRecord::read(&it.report, &it.dir)?;
                 Ok((PackedGroup { report: String::new(), ..it }, record))
@@ -205,14 +208,15 @@ impl<'a> GroupedJob<'a> {
     pub(super) fn work(
         &self,
         groups: &Groups,
-        (group, step): (usize, GroupStep),
+        group: usize,
+        step: GroupStep,
         threshold: Option<SplitThreshold>,
         control: &Control,
     ) -> Result<()> {
         let Some(hold) = groups.hold(group as u64, step.name())? else { return Ok(()) };
-        let worked = self.work_alone(groups, (group, step), threshold, control).and_then(|()| {
+        let worked = self.work_alone(groups, group, step, threshold, control).and_then(|()| {
             let identity = self.identity_of(group, step);
-            groups.publish(&hold, (group as u64, step.name()), &identity, control)
+            groups.publish(&hold, group as u64, step.name(), &identity, control)
         });
         groups.forget(group as u64, GroupStep::Tokens.name());
         worked
@@ -221,7 +225,8 @@ impl<'a> GroupedJob<'a> {
     fn work_alone(
         &self,
         groups: &Groups,
-        (group, step): (usize, GroupStep),
+        group: usize,
+        step: GroupStep,
         threshold: Option<SplitThreshold>,
         control: &Control,
     ) -> Result<()> {
@@ -251,7 +256,7 @@ impl<'a> GroupedJob<'a> {
             (GroupStep::Tokens, _) => self.tokens(&mut folder, group, control),
             (GroupStep::Rows, None) => self.rows(&mut folder, &output, group, control),
             (GroupStep::Rows, Some(_)) => {
-                self.rows_of_tokens(&mut folder, groups, (group, threshold), control)
+                self.rows_of_tokens(&mut folder, groups, group, threshold, control)
             }
         };
         worked.inspect_err(|error| folder.fail(error))
@@ -341,7 +346,8 @@ impl<'a> GroupedJob<'a> {
         &self,
         folder: &mut Folder,
         groups: &Groups,
-        (group, threshold): (usize, Option<SplitThreshold>),
+        group: usize,
+        threshold: Option<SplitThreshold>,
         control: &Control,
     ) -> Result<()> {
         let started = Instant::now();
@@ -374,7 +380,7 @@ impl<'a> GroupedJob<'a> {
     ) -> Result<PackedGroup> {
         let (step, identity) =
             (GroupStep::Tokens.name(), self.identity_of(group, GroupStep::Tokens));
-        let find = || groups.fetched((group as u64, step), &identity, control);
+        let find = || groups.fetched(group as u64, step, &identity, control);
         if let Some(packed) = find()? {
             return Ok(packed);
         }
@@ -389,8 +395,7 @@ impl<'a> GroupedJob<'a> {
         group: usize,
         control: &Control,
     ) -> Result<PackedGroup> {
-        let step = (group, GroupStep::Tokens);
-        let find = || self.packed(groups, step, HashedFiles::Small, control);
+        let find = || self.packed(groups, group, GroupStep::Tokens, HashedFiles::Small, control);
         if let Some(packed) = find()? {
             return Ok(packed);
         }
@@ -401,8 +406,8 @@ impl<'a> GroupedJob<'a> {
     fn make_tokens_again(&self, groups: &Groups, group: usize, control: &Control) -> Result<()> {
         let (step, identity) =
             (GroupStep::Tokens.name(), self.identity_of(group, GroupStep::Tokens));
-        groups.discard_tokens((group as u64, step), &identity, control)?;
-        self.work(groups, (group, GroupStep::Tokens), None, control)
+        groups.discard_tokens(group as u64, step, &identity, control)?;
+        self.work(groups, group, GroupStep::Tokens, None, control)
     }
 
     fn require_tokens(
@@ -463,7 +468,7 @@ impl<'a> GroupedJob<'a> {
             let found = hashes.len() as u64;
             let (threshold, taken) = SplitThreshold::counted(wanted, seed, hashes);
             if taken == wanted || taken < found || most == u64::MAX {
-                check_split(validation, (taken, all))?;
+                check_split(validation, taken, all)?;
                 groups.keep(&threshold)?;
                 return Ok(Some(threshold));
             }

@@ -11,4 +11,4 @@ mod group_result;
 mod run;
 pub(in crate::pipeline) mod status;
 
-pub(in crate::pipeline) use run::{listed, pack, pack_one};
+pub(in crate::pipeline) use run::{GroupedOutput, listed, pack, pack_one};

@@ -33,6 +33,14 @@ const TICK: Duration = Duration::from_millis(20);
 /// The number of times that groups are packed again which have changed before the output was put together.
 const ATTEMPTS: usize = 10;
 
+/// The output of a job that is packed in groups.
+#[derive(Clone, Copy)]
+pub(in crate::pipeline) struct GroupedOutput<'a> {
+    pub(in crate::pipeline) output: &'a Output,
+    /// The most bytes of the files of a group.
+    pub(in crate::pipeline) group_bytes: NonZeroU64,
+}
+
 /// Packs the groups of a job, and puts the output together once all of them are packed.
 ///
 /// Several processes may call this at a time: each begins with the groups of its turn, and then takes those that
@@ -40,10 +48,11 @@ const ATTEMPTS: usize = 10;
 pub(in crate::pipeline) fn pack(
     job: &mut Job,
     found: &FoundFiles,
-    (output, most): (&Output, NonZeroU64),
+    output: GroupedOutput<'_>,
     identity: &Arc<Identity>,
     control: &Control,
 ) -> Result<Report> {
+    let GroupedOutput { output, group_bytes } = output;
     refuse_objective(job, output)?;
     let shared = output.shared || output.turn.is_some_and(StartingGroups::is_shared);
     let output = &Output { shared, ..output.clone() };
@@ -54,7 +63,7 @@ pub(in crate::pipeline) fn pack(
                 return finished_report(&report, &output.dir, job.options.work.max_lost);
             }
         };
-        let grouped = GroupedJob::new(job, found, output, identity, most);
+        let grouped = GroupedJob::new(job, found, output, identity, group_bytes);
         let is_done = work_on_all(&grouped, &groups, control)?;
         let report = (!output.wait).then(|| so_far(&grouped, &groups, control)).transpose()?;
         let left = groups.released();
@@ -90,11 +99,13 @@ pub(in crate::pipeline) fn pack(
 pub(in crate::pipeline) fn pack_one(
     job: &mut Job,
     found: &FoundFiles,
-    (output, most): (&Output, NonZeroU64),
+    output: GroupedOutput<'_>,
     identity: Identity,
-    (group, step): (u64, usize),
+    group: u64,
+    step: usize,
     control: &Control,
 ) -> Result<Report> {
+    let GroupedOutput { output, group_bytes } = output;
     refuse_objective(job, output)?;
     let output = &Output { shared: true, ..output.clone() };
     let identity = Arc::new(identity);
@@ -104,7 +115,7 @@ pub(in crate::pipeline) fn pack_one(
             return finished_report(&report, &output.dir, job.options.work.max_lost);
         }
     };
-    let grouped = GroupedJob::new(job, found, output, &identity, most);
+    let grouped = GroupedJob::new(job, found, output, &identity, group_bytes);
     let step = GroupStep::of(output.validation).get(step).copied();
     let place = usize::try_from(group).ok().filter(|&place| place < grouped.len());
     let (Some(place), Some(step)) = (place, step) else {
@@ -116,7 +127,7 @@ pub(in crate::pipeline) fn pack_one(
         if step == GroupStep::Rows { grouped.threshold(&groups, control)? } else { None };
     groups.refresh()?;
     loop {
-        match grouped.work(&groups, (place, step), threshold, control) {
+        match grouped.work(&groups, place, step, threshold, control) {
             // The process that held it before may still be ending.
             Err(Error::Busy { .. }) if output.wait => pause(WAITS[1], control)?,
             Err(error) => {
@@ -238,7 +249,7 @@ fn work_on(
                 rest.push(group);
                 continue;
             }
-            match job.work(groups, (group, step), threshold, control) {
+            match job.work(groups, group, step, threshold, control) {
                 Ok(()) => groups.forgive(number),
                 Err(Error::Busy { .. }) => rest.push(group),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
@@ -292,7 +303,7 @@ fn report_of(
 ) -> Result<(Report, usize)> {
     let mut record = GroupRecord::default();
     let mut done = 0;
-    job.each_packed(groups, (some, step, HashedFiles::Small), control, |_, found| {
+    job.each_packed(groups, some, step, HashedFiles::Small, control, |_, found| {
         if let Some((_, later)) = found {
             record.merge(later);
             done += 1;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::cut::{Sized, cut};
+use super::cut::cut;
 use super::group::GroupStep;
 use crate::config::RemoteOutput;
 use crate::config::identity::{Identity, ReadAs};
@@ -176,13 +176,13 @@ fn share_of(job: &Identity, progress: &LogProgress) -> Option<f64> {
         return None;
     }
     let sizes = job.sized_files();
-    let all: u64 = sizes.iter().map(|(bytes, ..)| *bytes).sum();
+    let all: u64 = sizes.iter().map(|file| file.bytes).sum();
     let Some(last) = &progress.file else { return Some(0.0).filter(|_| all > 0) };
     let at = job.files().iter().position(|file| **file == **last)?;
-    let before: u64 = sizes[..at].iter().map(|(bytes, ..)| *bytes).sum();
+    let before: u64 = sizes[..at].iter().map(|file| file.bytes).sum();
     let of_last = match format_by_name(last) {
         (Some(Container::Lines), None) => {
-            sizes[at].0.min(progress.blocks_of_file.saturating_mul(BLOCK_BYTES as u64))
+            sizes[at].bytes.min(progress.blocks_of_file.saturating_mul(BLOCK_BYTES as u64))
         }
         _ => 0,
     };
@@ -198,16 +198,11 @@ fn steps_of(job: &Identity) -> &'static [GroupStep] {
 /// The number of groups of a job.
 fn groups_of(job: &Identity) -> u64 {
     let Some(most) = job.output.as_ref().and_then(|output| output.group_bytes) else { return 0 };
-    let files = job.sized_files().into_iter().map(|(bytes, source, is_limited)| Sized {
-        bytes,
-        source,
-        is_limited,
-    });
-    cut(&files.collect::<Vec<_>>(), most).len() as u64
+    cut(&job.sized_files(), most).len() as u64
 }
 
 /// The number of input files of a job, and their bytes, counted once for each reading.
 fn files_of(job: &Identity) -> (u64, u64) {
     let files = job.sized_files();
-    (files.len() as u64, files.iter().fold(0, |sum, (bytes, ..)| sum.saturating_add(*bytes)))
+    (files.len() as u64, files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)))
 }

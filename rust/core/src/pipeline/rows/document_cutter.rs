@@ -52,7 +52,7 @@ impl Cutter<'_> {
         let cut = match longest(0) {
             Some(most) => {
                 let longest = |start| longest(start).unwrap_or(0);
-                self.cut_by_size(document, (length, most), longest).map(|listed| (None, listed))
+                self.cut_by_size(document, length, most, longest).map(|listed| (None, listed))
             }
             None => match self.cut_around_pictures(document, length) {
                 Some(cut) => cut.map(|listed| (None, listed)),
@@ -190,7 +190,8 @@ impl Cutter<'_> {
     fn cut_by_size(
         self,
         document: Document<'_>,
-        (length, most): (u32, u32),
+        length: u32,
+        most: u32,
         longest: impl Fn(u32) -> u32,
     ) -> Result<Vec<(u32, u32)>, Uncut> {
         if most >= length {

@@ -121,7 +121,7 @@ impl<'a> EarlyRows<'a> {
         if full.is_empty() {
             return Ok(());
         }
-        self.packing.hand_over(self.rows.rows(0), (full, self.done), self.control, sink)?;
+        self.packing.hand_over(self.rows.rows(0), full, self.done, self.control, sink)?;
         self.handed_over = Instant::now();
         Ok(())
     }

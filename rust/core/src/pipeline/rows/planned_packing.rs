@@ -172,8 +172,8 @@ impl<'a> Packing<'a> {
             alone.push(&[*piece]);
         }
         let threads = self.options.work.threads;
-        let wanted = (0..alone.rows(), self.layout.needs_whole_documents());
-        let gathered = DocumentsOfRows::of(&self.store, &alone, wanted, threads, control)?;
+        let (rows, whole) = (0..alone.rows(), self.layout.needs_whole_documents());
+        let gathered = DocumentsOfRows::of(&self.store, &alone, rows, whole, threads, control)?;
         let ranks = self.layout.sources().ranks();
         Ok(SharedDocument::of(separate, &gathered, plan, &ranks))
     }
@@ -193,7 +193,7 @@ impl<'a> Packing<'a> {
         }
         let mut planned = plan(pieces, &packing, control)?;
         let separate = if self.is_group { planned.take_out(Reason::Remainder) } else { Vec::new() };
-        packed_counts.leave_out(&planned, &separate, (&self.store, &self.elsewhere), control)?;
+        packed_counts.leave_out(&planned, &separate, &self.store, &self.elsewhere, control)?;
         packed_counts.work.stages += clock.stop_after(Stage::Plan);
         Ok((planned.plan, separate))
     }
@@ -225,7 +225,7 @@ impl<'a> Packing<'a> {
             let clock = Clock::start();
             let whole = layout.needs_whole_documents();
             let gathered =
-                DocumentsOfRows::of(store, plan, (rows_of, whole), options.work.threads, control)?;
+                DocumentsOfRows::of(store, plan, rows_of, whole, options.work.threads, control)?;
             packed_counts.work.stages += clock.stop_after(Stage::Gather);
             let spare = store.spare();
             RowBatches { options, layout, gathered: &gathered, spare, control }.hand_over(
@@ -248,7 +248,8 @@ impl<'a> Packing<'a> {
     pub(in crate::pipeline) fn hand_over(
         &mut self,
         plan: &Plan,
-        (ranges, done): (Vec<Range<usize>>, usize),
+        ranges: Vec<Range<usize>>,
+        done: usize,
         control: &Control,
         sink: &mut dyn Sink,
     ) -> Result<()> {

@@ -75,7 +75,7 @@ impl RunCounts {
     ) -> Result<Option<String>> {
         let Some(validation) = validation else { return Ok(None) };
         let read: Vec<u64> = self.splits.iter().map(|it| it.ledger.read.documents).collect();
-        check_split(validation, (read.last().copied().unwrap_or(0), read.iter().sum()))
+        check_split(validation, read.last().copied().unwrap_or(0), read.iter().sum())
     }
 
     /// Computes the lower bounds of the numbers of rows again, of all groups together.

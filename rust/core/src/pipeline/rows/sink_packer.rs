@@ -92,7 +92,7 @@ impl<'a> SinkPacker<'a> {
             Making::Planned(packing) => packing.validation,
         };
         let Self { making, sink, control, .. } = self;
-        let mut counted = close(making, (options, control), sink)?;
+        let mut counted = close(making, options, control, sink)?;
         if let Some(mut before) = before {
             before.merge(counted);
             counted = before.close(options);
@@ -116,14 +116,15 @@ impl<'a> SinkPacker<'a> {
     /// Writes all remaining rows, and returns the counts.
     pub(in crate::pipeline) fn close(self) -> Result<RunCounts> {
         let Self { making, sink, control, options, .. } = self;
-        close(making, (options, control), sink)
+        close(making, options, control, sink)
     }
 }
 
 /// Writes all remaining rows, and returns the counts.
 fn close(
     making: Making<'_>,
-    (options, control): (&Options, &Control),
+    options: &Options,
+    control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<RunCounts> {
     match making {
@@ -132,7 +133,7 @@ fn close(
             if packing.packed_counts.is_without_rows() {
                 // An empty batch gives the sink the schema.
                 let none = Plan::new(packing.options.rows.packing.row_limit());
-                packing.hand_over(&none, (iter::once(0..0).collect(), 0), control, sink)?;
+                packing.hand_over(&none, iter::once(0..0).collect(), 0, control, sink)?;
             }
             Ok(RunCounts { whole: packing.packed_counts.close(options), ..RunCounts::default() })
         }

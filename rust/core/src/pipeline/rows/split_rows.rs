@@ -84,7 +84,7 @@ pub(in crate::pipeline) fn write_splits(
     let done = finished_rows(sink);
     let shares = packing.draw_shares(control)?;
     if let Some(draw) = packing.draw.take() {
-        let counted = pack_splits(packing, &draw, (sink, done), control)?;
+        let counted = pack_splits(packing, &draw, sink, done, control)?;
         return Ok(RunCounts { shares, ..counted });
     }
     let options = packing.options;
@@ -106,7 +106,8 @@ pub(in crate::pipeline) fn finished_rows(sink: &dyn Sink) -> usize {
 fn pack_splits(
     mut packing: Packing<'_>,
     draw: &ValidationDraw,
-    (sink, mut done): (&mut dyn Sink, usize),
+    sink: &mut dyn Sink,
+    mut done: usize,
     control: &Control,
 ) -> Result<RunCounts> {
     let options = packing.options;

@@ -48,10 +48,7 @@ impl ValidationDraw {
 
 /// Refuses a split that leaves nothing to train on, and a number of documents that sets none aside. Returns a warning of
 /// one that sets aside fewer than were asked for.
-pub(crate) fn check_split(
-    validation: Validation,
-    (aside, all): (u64, u64),
-) -> Result<Option<String>> {
+pub(crate) fn check_split(validation: Validation, aside: u64, all: u64) -> Result<Option<String>> {
     let refuse = |reason: String| Err(Error::option("validation", reason));
     if all == 0 {
         return refuse("cannot be given: there are no documents to set aside".to_owned());

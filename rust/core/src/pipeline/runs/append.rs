@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::input_hashes::InputHashes;
 use super::known_files::{NewFiles, refused, with_new_content};
 use super::output_folder::{in_folder, read_report};
-use super::pack_dir::{pack_dir, prepare};
+use super::pack_dir::{PreparedJob, pack_dir, prepare};
 use super::repack::{damaged, take_blocks};
 use crate::assemble::NumberedFiles;
 use crate::config::identity::{FileState, Identity, JobInputs};
@@ -99,7 +99,7 @@ pub fn append_dir(
         Some(kept) => OldOutput::Tokens(kept),
         None => OldOutput::Rows(Box::new(counts_of(&finished, &dir)?)),
     };
-    let (found, output, identity) = prepare(&job, inputs, &output, control)?;
+    let PreparedJob { found, output, identity } = prepare(&job, inputs, &output, control)?;
     if output.cannot_resume {
         let reason =
             "needs functions and files that are recognised; give each function a `fingerprint`";
@@ -117,7 +117,7 @@ pub fn append_dir(
         );
         return Err(Error::output(&output.dir, reason));
     }
-    let new = NewFiles::find((&finished, known), appending, found, &job, control)?;
+    let new = NewFiles::find(&finished, known, appending, found, &job, control)?;
     if new.found.files.is_empty() {
         remove_output(&new_dir, Some(&dir), control)?;
         let report = read_report(finished.report(), &output.dir)?;
@@ -131,12 +131,13 @@ pub fn append_dir(
     locked.make_alike(&new_dir)?;
     let new_output =
         Output { dir: new_dir.clone(), overwrite: true, shared: true, ..output.clone() };
-    let limits = (job.options.now(), job.options.work.max_lost);
-    let report = in_folder(&new_output, &Arc::new(identity), limits, control, |folder| {
+    let (now, max_lost) = (job.options.now(), job.options.work.max_lost);
+    let report = in_folder(&new_output, &Arc::new(identity), now, max_lost, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
-        pack_behind(folder, &job, (&finished, old, new, files), &output, control)
+        let grown = GrownOutput { finished: &finished, old, new, files };
+        pack_behind(folder, &job, grown, &output, control)
     })?;
     locked.exchange(&new_dir)?;
     remove_output(&new_dir, Some(&dir), control)?;
@@ -150,6 +151,15 @@ enum OldOutput {
     Tokens(KeptTokens),
     /// The counts of the documents, whose rows stay.
     Rows(Box<RunCounts>),
+}
+
+/// A finished output, and the files that are appended to it.
+struct GrownOutput<'a> {
+    finished: &'a FinishedOutput,
+    old: OldOutput,
+    new: NewFiles,
+    /// The old and the new files, in their order.
+    files: Vec<Arc<Path>>,
 }
 
 /// The counts of the finished output in the folder `dir`.
@@ -241,10 +251,11 @@ fn remove_replaced(finished: &FinishedOutput, dir: &Path, control: &Control) -> 
 fn pack_behind(
     folder: &mut Folder,
     job: &Job,
-    (finished, old, new, files): (&FinishedOutput, OldOutput, NewFiles, Vec<Arc<Path>>),
+    grown: GrownOutput<'_>,
     output: &Output,
     control: &Control,
 ) -> Result<Report> {
+    let GrownOutput { finished, old, new, files } = grown;
     let started = Instant::now();
     let log = Arc::new(Log::open(&folder.blocks())?);
     folder.replaced = Some(finished.job().name());

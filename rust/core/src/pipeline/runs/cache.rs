@@ -181,7 +181,7 @@ impl CacheEntry {
     /// The tokens of `records`, which are made unless they exist.
     fn make(&self, job: &mut Job, records: Records, control: &Control) -> Result<KeptTokens> {
         let now = job.options.now();
-        in_folder(&self.output, &self.identity, (now, None), control, |folder| {
+        in_folder(&self.output, &self.identity, now, None, control, |folder| {
             if let JobTemplate::Ready(template) = &mut job.template {
                 template.set_now(folder.now());
             }

@@ -41,7 +41,8 @@ impl NewFiles {
     /// Fails with [`Error::Option`] for a file of the folder that has changed. A line file that has grown is new from there on, if its
     /// lines before are as they were.
     pub(super) fn find(
-        (old, known): (&FinishedOutput, &BTreeMap<ListedPath, FileState>),
+        old: &FinishedOutput,
+        known: &BTreeMap<ListedPath, FileState>,
         appending: Appending,
         found: FoundFiles,
         job: &Job,

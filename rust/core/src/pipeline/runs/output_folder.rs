@@ -20,7 +20,8 @@ use crate::util::wording::{message, set};
 pub(in crate::pipeline) fn in_folder(
     output: &Output,
     identity: &Arc<Identity>,
-    (now, max_lost): (NaiveDateTime, Option<MaxLost>),
+    now: NaiveDateTime,
+    max_lost: Option<MaxLost>,
     control: &Control,
     work: impl FnOnce(&mut Folder) -> Result<Report>,
 ) -> Result<Report> {

@@ -12,7 +12,7 @@ use crate::config::{Inputs, Output, Reading, RowLayout, Source};
 use crate::document::store::{Log, Store};
 use crate::error::{Error, Result};
 use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome};
-use crate::pipeline::groups;
+use crate::pipeline::groups::{self, GroupedOutput};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
@@ -45,15 +45,16 @@ pub fn pack_dir(
 ) -> Result<Report> {
     // Classes have the same numbers in all files, and in all groups.
     job.finds_classes &= !output.per_file && output.group_bytes.is_none();
-    let (found, output, identity) = prepare(&job, inputs, output, control)?;
-    if let Some(bytes) = output.group_bytes {
+    let PreparedJob { found, output, identity } = prepare(&job, inputs, output, control)?;
+    if let Some(group_bytes) = output.group_bytes {
         refuse_in_groups(&job, cache)?;
-        return groups::pack(&mut job, &found, (&output, bytes), &Arc::new(identity), control);
+        let output = GroupedOutput { output: &output, group_bytes };
+        return groups::pack(&mut job, &found, output, &Arc::new(identity), control);
     }
     if let Some(shares) = &job.options.rows.shares {
         refuse_with_shares(shares, "cache_dir", cache.is_some())?;
     }
-    pack_job(&mut job, Records::Files(found), (&output, cache), identity, control)
+    pack_job(&mut job, Records::Files(found), &output, cache, identity, control)
 }
 
 /// Takes one group of the job of [`pack_dir`] through one step, both counted from 0, unless that has been done.
@@ -64,16 +65,18 @@ pub fn pack_group(
     mut job: Job,
     inputs: &Inputs,
     output: &Output,
-    (group, step): (u64, usize),
+    group: u64,
+    step: usize,
     control: &Control,
 ) -> Result<Report> {
     job.finds_classes = false;
-    let (found, output, identity) = prepare(&job, inputs, output, control)?;
-    let Some(bytes) = output.group_bytes else {
+    let PreparedJob { found, output, identity } = prepare(&job, inputs, output, control)?;
+    let Some(group_bytes) = output.group_bytes else {
         return Err(Error::option("groups.size", "must be given, such as \"4GB\""));
     };
     refuse_in_groups(&job, None)?;
-    groups::pack_one(&mut job, &found, (&output, bytes), identity, (group, step), control)
+    let output = GroupedOutput { output: &output, group_bytes };
+    groups::pack_one(&mut job, &found, output, identity, group, step, control)
 }
 
 /// The bytes of each group of the job of [`pack_dir`], and the names of its steps.
@@ -88,13 +91,20 @@ pub fn list_groups(
     Ok(groups::listed(&discover(inputs, control)?, output, most))
 }
 
-/// The files, the output and the identity of a job, after its options were checked.
+/// A job whose options were checked.
+pub(super) struct PreparedJob {
+    pub(super) found: FoundFiles,
+    pub(super) output: Output,
+    pub(super) identity: Identity,
+}
+
+/// Checks the options of a job, and finds its files.
 pub(super) fn prepare(
     job: &Job,
     inputs: &Inputs,
     output: &Output,
     control: &Control,
-) -> Result<(FoundFiles, Output, Identity)> {
+) -> Result<PreparedJob> {
     job.validate(inputs)?;
     output.validate(&job.options.rows)?;
     if let Some(shares) = &job.options.rows.shares {
@@ -109,7 +119,7 @@ pub(super) fn prepare(
     let output = Output { cannot_resume, ..output.clone() };
     let files = JobInputs::Files(states(&found.files));
     let identity = identity(job, files, &found.sources, &output);
-    Ok((found, output, identity))
+    Ok(PreparedJob { found, output, identity })
 }
 
 /// Packs records in memory into files in `output.dir`, as [`pack_dir`] does with files.
@@ -138,7 +148,7 @@ pub fn write_memory(
         &output,
     );
     let records = Records::Memory(memory, Box::new(reading));
-    pack_job(&mut job, records, (&output, cache), identity, control)
+    pack_job(&mut job, records, &output, cache, identity, control)
 }
 
 /// Refuses what processes that pack groups cannot share.
@@ -159,7 +169,8 @@ fn refuse_in_groups(job: &Job, cache: Option<&Path>) -> Result<()> {
 fn pack_job(
     job: &mut Job,
     records: Records,
-    (output, cache): (&Output, Option<&Path>),
+    output: &Output,
+    cache: Option<&Path>,
     mut identity: Identity,
     control: &Control,
 ) -> Result<Report> {
@@ -171,18 +182,18 @@ fn pack_job(
         // Rows that are packed from its tokens must be distinguished from those of another run.
         identity.run = Some(unique_hex());
     }
-    let limits = (job.options.now(), job.options.work.max_lost);
+    let (now, max_lost) = (job.options.now(), job.options.work.max_lost);
     // Dropped after the folder: while a large removed file is being closed, removing files beside it waits.
     let mut opened = None;
-    in_folder(output, &Arc::new(identity), limits, control, |folder| {
+    in_folder(output, &Arc::new(identity), now, max_lost, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
         if let Some(cache) = cache {
-            return pack_cached(folder, job, records, (output, cache), control);
+            return pack_cached(folder, job, records, output, cache, control);
         }
         let log = Arc::clone(opened.insert(Arc::new(Log::open(&folder.blocks())?)));
-        pack_into(folder, job, records, (output, &log), control)
+        pack_into(folder, job, records, output, &log, control)
     })
 }
 
@@ -191,7 +202,8 @@ fn pack_cached(
     folder: &mut Folder,
     job: &mut Job,
     records: Records,
-    (output, cache): (&Output, &Path),
+    output: &Output,
+    cache: &Path,
     control: &Control,
 ) -> Result<Report> {
     let entry = CacheEntry::of(job, &records, cache, control)?;
@@ -236,7 +248,8 @@ fn pack_into(
     folder: &mut Folder,
     job: &Job,
     records: Records,
-    (output, log): (&Output, &Arc<Log>),
+    output: &Output,
+    log: &Arc<Log>,
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
@@ -248,7 +261,7 @@ fn pack_into(
     };
     let report = match records {
         Records::Files(found) if output.per_file => {
-            pack_each(job, found, folder, (log, output), &mut consumed, control)?
+            pack_each(job, found, folder, log, output, &mut consumed, control)?
         }
         records => {
             let mut about = records.about(job);

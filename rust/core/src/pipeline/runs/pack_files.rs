@@ -37,8 +37,9 @@ pub fn pack_files(
     }
     let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
         let about = InputFacts::new(&job, &found);
-        let context = (about, validation, job.options.rows.shares.is_some().then(|| found.clone()));
-        return pack_blocks(&job, Blocks::new(found), context, control, tables);
+        let drawn = job.options.rows.shares.is_some().then(|| found.clone());
+        let blocks = Blocks::new(found);
+        return pack_blocks(&job, blocks, about, validation, drawn.as_ref(), control, tables);
     };
     let records = Records::Files(found.clone());
     let entry = CacheEntry::of(&job, &records, cache, control)?;
@@ -78,13 +79,15 @@ pub(super) fn to_tables(
 pub(super) fn pack_blocks(
     job: &Job,
     mut blocks: Blocks,
-    (mut about, validation, drawn): (InputFacts, Option<Validation>, Option<FoundFiles>),
+    mut about: InputFacts,
+    validation: Option<Validation>,
+    drawn: Option<&FoundFiles>,
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
-    let packing = packing.with_validation(validation)?.with_shares(drawn.as_ref())?;
+    let packing = packing.with_validation(validation)?.with_shares(drawn)?;
     let mut packer = SinkPacker::new(packing, sink, control, started);
     let intake = Intake::new(job, control).hashing(validation.is_some() || drawn.is_some());
     let seen = intake.read(&mut blocks, None, |outcome| packer.take(outcome))?;

@@ -33,7 +33,7 @@ pub fn pack_memory(
     let Some(cache) = cache.filter(|_| known) else {
         let about = InputFacts::of_memory(&job, &memory);
         let blocks = Blocks::of_memory(memory, reading);
-        return pack_blocks(&job, blocks, (about, validation, None), control, tables);
+        return pack_blocks(&job, blocks, about, validation, None, control, tables);
     };
     let records = Records::Memory(memory, Box::new(reading));
     let entry = CacheEntry::of(&job, &records, cache, control)?;

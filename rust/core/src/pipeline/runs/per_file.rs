@@ -23,7 +23,8 @@ pub(in crate::pipeline) fn pack_each(
     job: &Job,
     found: FoundFiles,
     folder: &mut Folder,
-    store: (&Arc<Log>, &Output),
+    log: &Arc<Log>,
+    output: &Output,
     consumed: &mut dyn FnMut(&Outcome),
     control: &Control,
 ) -> Result<Report> {
@@ -44,16 +45,16 @@ pub(in crate::pipeline) fn pack_each(
         files,
         stems,
         at: 0,
-        store,
-        packing: packing(&options, job, &about, store)?,
+        log,
+        output,
+        packing: packing(&options, job, &about, log, output)?,
         total: PackedCounts::default(),
         reports: BTreeMap::new(),
     };
-    let seen =
-        Intake::new(job, control).read(&mut Blocks::new(found), Some(store.0), |outcome| {
-            consumed(&outcome);
-            each.take(outcome)
-        })?;
+    let seen = Intake::new(job, control).read(&mut Blocks::new(found), Some(log), |outcome| {
+        consumed(&outcome);
+        each.take(outcome)
+    })?;
     while each.at < each.files.len() {
         each.finish_file()?;
     }
@@ -76,8 +77,8 @@ struct Each<'a> {
     stems: Vec<String>,
     /// The current file.
     at: usize,
-    /// The log of documents; the output, with the memory that they may take and the coding of rows.
-    store: (&'a Arc<Log>, &'a Output),
+    log: &'a Arc<Log>,
+    output: &'a Output,
     packing: Packing<'a>,
     total: PackedCounts,
     reports: BTreeMap<String, Report>,
@@ -96,7 +97,7 @@ impl Each<'_> {
     fn finish_file(&mut self) -> Result<()> {
         let started = Instant::now();
         let (path, bytes) = self.files[self.at].clone();
-        let next = packing(self.options, self.job, self.about, self.store)?;
+        let next = packing(self.options, self.job, self.about, self.log, self.output)?;
         let packing = std::mem::replace(&mut self.packing, next);
         let done = self.folder.begin(self.stems[self.at].clone())?;
         let done = usize::try_from(done).expect("rows of a plan, which is in memory");
@@ -117,7 +118,8 @@ fn packing<'a>(
     options: &'a Options,
     job: &Job,
     about: &InputFacts,
-    (log, output): (&Arc<Log>, &Output),
+    log: &Arc<Log>,
+    output: &Output,
 ) -> Result<Packing<'a>> {
     let store = Store::with_log(Arc::clone(log), output.memory);
     let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;

@@ -110,7 +110,8 @@ pub fn repack(
     in_folder(
         output,
         &Arc::new(identity),
-        (options.now(), options.work.max_lost),
+        options.now(),
+        options.work.max_lost,
         control,
         |folder| {
             let started = Instant::now();

@@ -260,10 +260,10 @@ pub fn scan(
     let fits = fits.into_iter().map(|fitting| fitting.plan(control)).collect::<Result<_>>()?;
     let Some(sample) = sample else {
         let bytes = about.facts.bytes;
-        return Ok(seen.into_scan(about, fits, job, (started, bytes)));
+        return Ok(seen.into_scan(about, fits, job, started, bytes));
     };
-    let sampled = seen.sampled(&sample, (about.facts.bytes, bytes_through), job);
-    let mut scan = seen.into_scan(about, fits, job, (started, sampled.bytes));
+    let sampled = seen.sampled(&sample, about.facts.bytes, bytes_through, job);
+    let mut scan = seen.into_scan(about, fits, job, started, sampled.bytes);
     scan.extrapolate(&sampled);
     scan.sample = Some(sampled);
     Ok(scan)
@@ -339,7 +339,7 @@ impl ScanState {
 
     /// The sample of files with `all` bytes, of which `through` are of files without random access.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn sampled(&self, sample: &Sample, (all, through): (u64, u64), job: &Job) -> Sampled {
+    fn sampled(&self, sample: &Sample, all: u64, through: u64, job: &Job) -> Sampled {
         let times = |all: u64, part: u64| all as f64 / part.max(1) as f64;
         let bytes = sample.bytes();
         let scale =
@@ -385,7 +385,8 @@ impl ScanState {
         about: InputFacts,
         fits: Vec<Fit>,
         job: &Job,
-        (started, bytes): (Instant, u64),
+        started: Instant,
+        bytes: u64,
     ) -> Scan {
         let mut found = mem::take(&mut self.places);
         let lost = self.ledger.dropped.iter().map(|(reason, count)| {
@@ -441,7 +442,7 @@ impl ScanState {
             engine_reason: about.facts.engine_reason,
             warnings: warnings.collect(),
             timing: ScanTiming {
-                timing: Timing::new(seconds, threads, (bytes, read.tokens), &self.work),
+                timing: Timing::new(seconds, threads, bytes, read.tokens, &self.work),
                 turn_choices_seconds: rounded(
                     self.choices
                         .took

@@ -191,7 +191,8 @@ impl PackedCounts {
         &mut self,
         planned: &PlannedRows,
         separate: &[Piece],
-        (store, elsewhere): (&Store, &HashSet<u32>),
+        store: &Store,
+        elsewhere: &HashSet<u32>,
         control: &Control,
     ) -> Result<()> {
         let mut firsts: BTreeMap<Reason, u32> = BTreeMap::new();

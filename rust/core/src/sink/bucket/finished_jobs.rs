@@ -29,7 +29,8 @@ pub(in crate::sink) fn remove_work(target: &Target) -> Result<()> {
 pub(in crate::sink) fn tidy(
     target: &Arc<Target>,
     output: &Output,
-    (local, job): (&Path, &Identity),
+    local: &Path,
+    job: &Identity,
     control: &Control,
 ) -> Result<()> {
     let is_tidy = target.entries_in(WORK)?.is_empty();

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::uploads::opened;
 use super::work::RunNames;
 use crate::error::Result;
-use crate::sink::manifest::expected;
-use crate::storage::Target;
+use crate::sink::manifest::{SizedFile, expected};
+use crate::storage::{FileToUpload, Target};
 use crate::util::control::Control;
 
 /// The places of the files of a job, and the folder of the local disk in which they lie.
@@ -19,32 +19,27 @@ pub(crate) struct BucketPlace<'a> {
 }
 
 impl BucketPlace<'_> {
-    /// Brings a file of this name, size and hash to its place: from the name `from` of the bucket, or from the local disk, where its
-    /// bytes must have the hash.
+    /// Brings a file to its place: from the name `from` of the bucket, or from the local disk, where its bytes must have the hash.
     ///
     /// A small file is written there on a condition. A large one is uploaded under a name of this run, and copied on a condition; one that the store does not copy at once is
     /// completed on a condition.
-    pub(crate) fn place(
-        self,
-        (name, bytes, blake3): (&str, u64, &str),
-        from: Option<&str>,
-    ) -> Result<()> {
+    pub(crate) fn place(self, file: SizedFile<'_>, from: Option<&str>) -> Result<()> {
         let Self { target, generation, dir, control } = self;
+        let SizedFile { name, bytes, blake3 } = file;
         if let Some(from) = from {
-            return target.copy_new(from, (name, bytes, expected(name, blake3)), control);
+            return target.copy_new(from, name, bytes, expected(name, blake3), control);
         }
         let path = dir.join(name);
-        let file = opened(&path)?;
-        let hash = expected(name, blake3);
+        let expected = || expected(name, blake3);
+        let file = FileToUpload { file: opened(&path)?, path: &path, expected: expected() };
         if Target::is_small(bytes) {
-            return target.upload_new((file, &path), name, hash);
+            return target.upload_new(file, name);
         }
         if target.copies_no(bytes) {
-            return target.upload_uncopied((file, &path), name, hash, control);
+            return target.upload_uncopied(file, name, control);
         }
         let proof = generation.prove(name);
-        target.upload((file, &path), &proof, hash, control)?;
-        let hash = expected(name, blake3);
-        target.copy_new(proof.name(), (name, bytes, hash), control)
+        target.upload(file, &proof, control)?;
+        target.copy_new(proof.name(), name, bytes, expected(), control)
     }
 }

@@ -16,7 +16,7 @@ use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::MANIFEST;
-use crate::sink::manifest::Manifest;
+use crate::sink::manifest::{Manifest, SizedFile};
 use crate::sink::shards::arrangement::Arrangement;
 use crate::sink::store::coordination_files::Hold;
 use crate::sink::store::job_store::Placement;
@@ -43,7 +43,8 @@ pub(crate) struct Bucket {
 impl Bucket {
     pub(crate) fn new(
         target: Arc<Target>,
-        (lease, generation): (LeaseGuard, RunNames),
+        lease: LeaseGuard,
+        generation: RunNames,
         local: Output,
         earlier: ReplacedOutputs,
         guard: fs::File,
@@ -85,17 +86,17 @@ impl Bucket {
         let there = earlier.remove(target, &manifest)?;
         target.write_own(&work(MANIFEST), manifest.to_text(), &*earlier)?;
         let bucket = BucketPlace { target, generation, dir, control };
-        let missing = manifest.listed().filter(|(name, ..)| !there.contains(*name));
+        let missing = manifest.listed().filter(|file| !there.contains(file.name));
         // The report and its like come after all rows.
         let metadata_files: HashSet<&str> =
             manifest.metadata_files.iter().map(|file| &*file.name).collect();
         let (last, rows): (Vec<_>, Vec<_>) =
-            missing.partition(|(name, ..)| metadata_files.contains(name));
+            missing.partition(|file| metadata_files.contains(file.name));
         for missing in [rows, last] {
-            let place = |(name, bytes, blake3): (&str, u64, &str)| {
-                let early = uploaded.get(name).filter(|(hash, _)| hash == blake3);
-                let from = elsewhere.get(name).or_else(|| early.map(|(_, place)| place));
-                bucket.place((name, bytes, blake3), from.map(String::as_str))
+            let place = |file: SizedFile<'_>| {
+                let early = uploaded.get(file.name).filter(|(hash, _)| hash == file.blake3);
+                let from = elsewhere.get(file.name).or_else(|| early.map(|(_, place)| place));
+                bucket.place(file, from.map(String::as_str))
             };
             with_each(&**lease, missing, place, control)?;
         }

@@ -8,7 +8,7 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::{MANIFEST, REPLACED, WORK};
 use crate::sink::folder::output_survey::is_in_the_way;
-use crate::sink::manifest::{Manifest, expected};
+use crate::sink::manifest::{Manifest, SizedFile, expected};
 use crate::sink::shards::arrangement::Arrangement;
 use crate::storage::{Target, Version};
 use crate::util::control::Control;
@@ -109,7 +109,7 @@ impl ReplacedOutputs {
     ) -> Result<()> {
         let mut listed: HashMap<&str, Vec<(u64, &str)>> = HashMap::new();
         let manifests = self.replaced.iter().chain(placing);
-        for (name, bytes, blake3) in manifests.flat_map(Manifest::listed) {
+        for SizedFile { name, bytes, blake3 } in manifests.flat_map(Manifest::listed) {
             listed.entry(name).or_default().push((bytes, blake3));
         }
         let there = if listed.is_empty() { Vec::new() } else { target.entries()? };
@@ -161,7 +161,7 @@ impl ReplacedOutputs {
         manifest: &Manifest,
     ) -> Result<HashSet<String>> {
         let new: HashMap<&str, &str> =
-            manifest.listed().map(|(name, _, blake3)| (name, blake3)).collect();
+            manifest.listed().map(|file| (file.name, file.blake3)).collect();
         let stays = |name: &str, hash: &str| new.get(name) == Some(&hash);
         let files = self.own.iter().filter(|(name, _)| !name.starts_with(WORK));
         let (stay, old): (Vec<_>, Vec<_>) = files.partition(|(name, (_, hash))| stays(name, hash));

@@ -10,6 +10,7 @@ use super::work::TRIAL;
 use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
 use crate::config::RemoteOutput;
 use crate::error::{Error, Result};
+use crate::sink::manifest::SizedFile;
 use crate::sink::store::coordination_files::Hold;
 use crate::storage::{LOCK, Target};
 use crate::util::control::Control;
@@ -64,7 +65,8 @@ impl BucketFiles {
         let hash = regular::hash(file, &path, control)?.to_hex();
         let (target, generation, dir) = (&self.target, &self.generation, &*self.dir);
         let place = BucketPlace { target, generation, dir, control };
-        self.lease.explained(place.place((name, bytes, &hash), None), control)?;
+        let file = SizedFile { name, bytes, blake3: &hash };
+        self.lease.explained(place.place(file, None), control)?;
         Ok(self.target.name_of(name))
     }
 

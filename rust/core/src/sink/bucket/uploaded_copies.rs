@@ -22,7 +22,7 @@ impl UploadedCopies {
     pub(crate) fn of(dir: &Path, manifest: &Manifest) -> Self {
         let path = dir.join(MANIFEST);
         let written = path.symlink_metadata().and_then(|it| it.modified()).ok();
-        let listed = manifest.listed().map(|(name, bytes, _)| (dir.join(name), Some(bytes)));
+        let listed = manifest.listed().map(|file| (dir.join(file.name), Some(file.bytes)));
         Self { sizes: listed.chain([(path, None)]).collect(), written }
     }
 }

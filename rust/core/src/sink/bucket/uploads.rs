@@ -13,7 +13,7 @@ use super::work::{RunNames, WorkNames};
 use crate::error::{Error, Result};
 use crate::sink::manifest::{File, expected};
 use crate::sink::store::coordination_files::Hold;
-use crate::storage::Target;
+use crate::storage::{FileToUpload, Target};
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -151,7 +151,8 @@ impl UploadState {
             }
             _ => {
                 let proof = self.generation.prove(&name);
-                self.target.upload((file, &path), &proof, hash(), &self.stop)?;
+                let file = FileToUpload { file, path: &path, expected: hash() };
+                self.target.upload(file, &proof, &self.stop)?;
                 proof.name().clone()
             }
         };

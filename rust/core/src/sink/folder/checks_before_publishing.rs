@@ -38,7 +38,7 @@ impl Folder {
             let is_whole = match &*hashes {
                 FileParts::Whole => own_files::is_whole(&path, file.bytes, &file.blake3, control)?,
                 FileParts::Parts { hashes, bytes } => {
-                    is_part(&path, hashes, (*bytes, part), control)?
+                    is_part(&path, hashes, *bytes, part, control)?
                 }
             };
             if is_whole { Ok(()) } else { Err(changed(path)) }
@@ -91,7 +91,8 @@ impl FileParts {
 fn is_part(
     path: &Path,
     hashes: &PartHashes,
-    (bytes, part): (u64, u64),
+    bytes: u64,
+    part: u64,
     control: &Control,
 ) -> Result<bool> {
     let mut file = match regular::open(path, Links::Refused) {

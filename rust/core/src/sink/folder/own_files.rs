@@ -10,7 +10,7 @@ use super::renamed_files::remove_folder_of;
 use crate::error::{Error, Result};
 use crate::sink::file_names;
 use crate::sink::file_names::{MANIFEST, REPLACED, TOKENS};
-use crate::sink::manifest::Manifest;
+use crate::sink::manifest::{Manifest, SizedFile};
 use crate::util::control::Control;
 use crate::util::disk::frames::FramesHasher;
 use crate::util::disk::regular;
@@ -172,7 +172,7 @@ fn listed<'a>(
     manifests: impl IntoIterator<Item = &'a Manifest>,
 ) -> HashMap<&'a str, Vec<ManifestEntry<'a>>> {
     let mut listed: HashMap<&str, Vec<ManifestEntry<'_>>> = HashMap::new();
-    for (name, bytes, blake3) in manifests.into_iter().flat_map(Manifest::listed) {
+    for SizedFile { name, bytes, blake3 } in manifests.into_iter().flat_map(Manifest::listed) {
         listed.entry(name).or_default().push(ManifestEntry { bytes, blake3 });
     }
     listed

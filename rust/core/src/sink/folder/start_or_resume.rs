@@ -31,7 +31,8 @@ pub(in crate::sink) fn prepare(
     output: &Output,
     job: &Arc<Identity>,
     now: NaiveDateTime,
-    (lock, created): (Lock, bool),
+    lock: Lock,
+    created: bool,
     control: &Control,
 ) -> Result<Folder> {
     let (dir, name) = (&output.dir, job.name());

@@ -18,12 +18,12 @@ use crate::error::{Error, Result};
 use crate::sink::bucket::uploads::{locked, with_each};
 use crate::sink::folder::lock::taken;
 use crate::sink::folder::{Folder, discarded_outputs, output_survey};
-use crate::sink::manifest::File;
+use crate::sink::manifest::{File, SizedFile};
 use crate::sink::store;
 use crate::sink::store::coordination_files::{Hold, explained, object};
 use crate::sink::store::job_states;
 use crate::sink::store::job_states::JobState;
-use crate::sink::store::job_store::{JobStore, OpenOutput, Opened, SizedFile};
+use crate::sink::store::job_store::{JobStore, OpenOutput, Opened};
 use crate::util::control::Control;
 use crate::util::disk::sealed;
 use crate::util::message::in_one_line;
@@ -135,19 +135,20 @@ impl Groups {
     pub fn publish(
         &self,
         hold: &GroupHold,
-        (group, step): (u64, &str),
+        group: u64,
+        step: &str,
         job: &Identity,
         control: &Control,
     ) -> Result<()> {
         let (name, dir) = (folder_name(group, step), self.folder(group, step));
-        let Some(whole) = output_survey::whole(&dir, job)? else {
+        let Some((manifest, report)) = output_survey::whole(&dir, job)? else {
             return Err(Error::output(dir, "has changed since it was packed; run again"));
         };
-        let mut it = PackedGroup::at(dir, whole);
+        let mut it = PackedGroup::at(dir, manifest, report);
         let etags = Mutex::new(BTreeMap::new());
         let keep = |file: SizedFile<'_>| {
             let etag = self.store.keep(&name, file, control)?;
-            locked(&etags).extend(etag.map(|etag| (file.0.to_owned(), etag)));
+            locked(&etags).extend(etag.map(|etag| (file.name.to_owned(), etag)));
             Ok(())
         };
         let kept = with_each(&*hold.0, it.kept(), keep, control);
@@ -164,7 +165,8 @@ impl Groups {
     /// small one has changed; with `hashed`, also if any byte of a file has changed.
     pub fn packed(
         &self,
-        (group, step): (u64, &str),
+        group: u64,
+        step: &str,
         job: &Identity,
         hashed: bool,
         control: &Control,
@@ -184,7 +186,8 @@ impl Groups {
     /// [`packed`](Self::packed) and hashed, with all files in a folder of the local disk.
     pub fn fetched(
         &self,
-        (group, step): (u64, &str),
+        group: u64,
+        step: &str,
         job: &Identity,
         control: &Control,
     ) -> Result<Option<PackedGroup>> {
@@ -196,7 +199,7 @@ impl Groups {
             self.store.fetch(&it, control)?;
             found = output_survey::unchanged(&dir, job, control)?;
         }
-        Ok(found.map(|whole| PackedGroup::at(dir, whole)))
+        Ok(found.map(|(manifest, report)| PackedGroup::at(dir, manifest, report)))
     }
 
     /// The path on the local disk of a file in the folder of a packed group; fails with [`Error::Output`] if it has changed on the way.
@@ -217,7 +220,8 @@ impl Groups {
     /// Removes the tokens that a group has made in a step, if they have changed since.
     pub fn discard_tokens(
         &self,
-        (group, step): (u64, &str),
+        group: u64,
+        step: &str,
         job: &Identity,
         control: &Control,
     ) -> Result<()> {

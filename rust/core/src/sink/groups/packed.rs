@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::sink::file_names::{REPORT, TOKENS};
 use crate::sink::folder::{output_survey, own_files};
-use crate::sink::manifest::Manifest;
+use crate::sink::manifest::{Manifest, SizedFile};
 use crate::util::control::Control;
 
 /// A group that was packed, as its record says, which is written after its files.
@@ -31,13 +31,13 @@ pub struct PackedGroup {
 
 impl PackedGroup {
     /// The group in the folder `dir` of the local disk.
-    pub(crate) fn at(dir: PathBuf, (manifest, report): (Manifest, String)) -> Self {
+    pub(crate) fn at(dir: PathBuf, manifest: Manifest, report: String) -> Self {
         Self { name: String::new(), dir, manifest, report, etags: BTreeMap::new() }
     }
 
-    /// The names, sizes and hashes of the files that are kept in the store. The report is in the record.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = (&str, u64, &str)> {
-        self.manifest.listed().filter(|(name, ..)| *name != REPORT)
+    /// The files that are kept in the store. The report is in the record.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = SizedFile<'_>> {
+        self.manifest.listed().filter(|file| file.name != REPORT)
     }
 
     /// True if the file `name` got this etag.
@@ -50,7 +50,7 @@ impl PackedGroup {
         if let Some(tokens) = self.manifest.tokens.as_ref().filter(|_| name == TOKENS) {
             return output_survey::has_digest(path, tokens, control);
         }
-        let listed = self.manifest.listed().find(|(it, ..)| *it == name);
-        listed.map_or(Ok(false), |(_, bytes, hash)| own_files::is_whole(path, bytes, hash, control))
+        let listed = self.manifest.listed().find(|file| file.name == name);
+        listed.map_or(Ok(false), |file| own_files::is_whole(path, file.bytes, file.blake3, control))
     }
 }

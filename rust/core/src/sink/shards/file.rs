@@ -113,8 +113,11 @@ struct OpenPiece {
     bytes: usize,
 }
 
-/// A full piece, and its number.
-type FullPiece = (usize, Vec<Buffer>);
+/// A piece that takes no more bytes.
+struct FullPiece {
+    number: usize,
+    buffers: Vec<Buffer>,
+}
 
 impl ShardFile {
     /// Creates the file at `path`, where there must be none.
@@ -288,19 +291,22 @@ impl ShardFile {
     }
 
     /// Hashes a piece, and writes the pieces that are next in the file, unless another thread does it.
-    fn hash_and_write(&self, (number, piece): FullPiece) -> Result<()> {
+    fn hash_and_write(&self, FullPiece { number, buffers }: FullPiece) -> Result<()> {
         let clock = Clock::start();
         let is_hashed_last = self.counts && number == 0;
-        let hash =
-            if is_hashed_last { ChainingValue::default() } else { self.work.hash(number, &piece) };
+        let hash = if is_hashed_last {
+            ChainingValue::default()
+        } else {
+            self.work.hash(number, &buffers)
+        };
         let mut state = self.lock();
         if is_hashed_last {
-            state.first.clone_from(&piece);
+            state.first.clone_from(&buffers);
         }
         let hashes = state.hashes.len().max(number + 1);
         state.hashes.resize(hashes, ChainingValue::default());
         state.hashes[number] = hash;
-        state.hashed.insert(number, piece);
+        state.hashed.insert(number, buffers);
         if let Some(mut disk) = state.disk.take() {
             while let Some(piece) = state.next_to_write() {
                 drop(state);
@@ -413,7 +419,7 @@ impl OpenPiece {
     fn push(&mut self, mut buffer: Buffer, full: &mut Vec<FullPiece>) {
         while !buffer.is_empty() {
             if self.bytes == PIECE {
-                full.push((self.number, mem::take(&mut self.buffers)));
+                full.push(FullPiece { number: self.number, buffers: mem::take(&mut self.buffers) });
                 (self.number, self.bytes) = (self.number + 1, 0);
             }
             let now = buffer.len().min(PIECE - self.bytes);

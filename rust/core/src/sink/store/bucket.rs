@@ -22,7 +22,7 @@ use chrono::NaiveDateTime;
 use super::coordination_files::{Hold, ListedRecord, RecordStore};
 use super::disk::DiskStore;
 use super::job_states;
-use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement, SizedFile};
+use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement};
 use crate::config::identity::Identity;
 use crate::config::{Output, RemoteOutput};
 use crate::error::{Error, Result};
@@ -41,8 +41,8 @@ use crate::sink::groups::group_files::{
     FETCHED_ENDING, GroupFiles, LOCK_ENDING, ListedInGroup, NEW_ENDING, remove_group,
 };
 use crate::sink::groups::packed::PackedGroup;
-use crate::sink::manifest::{File, Manifest, expected};
-use crate::storage::{LOCK, SeenLocks, Target};
+use crate::sink::manifest::{File, Manifest, SizedFile, expected};
+use crate::storage::{FileToUpload, LOCK, SeenLocks, Target};
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::removal::{Disk, Evidence, Temporary, prove, remove_empty};
@@ -129,7 +129,8 @@ pub(crate) struct BucketStore {
 
 impl BucketStore {
     pub(crate) fn open(
-        (output, remote): (&Output, &RemoteOutput),
+        output: &Output,
+        remote: &RemoteOutput,
         job: &Arc<Identity>,
         control: &Control,
     ) -> Result<Self> {
@@ -205,7 +206,7 @@ impl JobStore for BucketStore {
     }
 
     fn tidy(&self, control: &Control) -> Result<()> {
-        bucket::tidy(&self.target, &self.output, (&self.build_dir(), &self.job), control)?;
+        bucket::tidy(&self.target, &self.output, &self.build_dir(), &self.job, control)?;
         remove_local(&self.local.output().dir, control);
         Ok(())
     }
@@ -262,7 +263,7 @@ impl JobStore for BucketStore {
 
     /// A file that a killed process has uploaded is not uploaded again.
     fn keep(&self, group: &str, file: SizedFile<'_>, control: &Control) -> Result<Option<String>> {
-        let (name, bytes, blake3) = file;
+        let SizedFile { name, bytes, blake3 } = file;
         let (target, path) = (&self.target, self.folder(group).join(name));
         let key = format!("{}/{name}", self.place(group).to_string_lossy());
         let hash = || expected(name, blake3);
@@ -270,7 +271,8 @@ impl JobStore for BucketStore {
             there
         } else {
             let proof = prove(&WorkNames, &key).expect("it carries the job");
-            target.upload((opened(&path)?, &path), &proof, hash(), control)?
+            let file = FileToUpload { file: opened(&path)?, path: &path, expected: hash() };
+            target.upload(file, &proof, control)?
         };
         Ok(version.etag().map(str::to_owned))
     }
@@ -281,7 +283,7 @@ impl JobStore for BucketStore {
         }
         let folder = it.dir.to_string_lossy();
         let there = self.target.entries_in(&folder)?;
-        for (name, bytes, blake3) in it.kept() {
+        for SizedFile { name, bytes, blake3 } in it.kept() {
             control.tick()?;
             let key = format!("{folder}/{name}");
             let is_as_kept = |etag: Option<&str>| etag.is_some_and(|etag| it.has_etag(name, etag));
@@ -388,8 +390,7 @@ impl LockedStore for LockedBucket<'_> {
         let cannot_resume = output.cannot_resume || job.is_grouped();
         let local = Output { cannot_resume, ..local(output, store.build_dir()) };
         let disk = DiskStore::open(local.clone(), job)?;
-        let mut bucket =
-            Bucket::new(Arc::clone(target), (lease, generation), local, earlier, guard);
+        let mut bucket = Bucket::new(Arc::clone(target), lease, generation, local, earlier, guard);
         match job_states::open(&disk, now, control)? {
             Opened::Ready(OpenOutput { mut folder, .. }) => {
                 if let Some(uploads) = bucket.uploads(job) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 
 use super::coordination_files::{Hold, ListedRecord, RecordStore};
-use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement, SizedFile};
+use super::job_store::{JobStore, LockedStore, OpenOutput, Opened, Placement};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::sink::folder::lock::{Lock, SharedLock, is_locked, is_taken, refuse_no
 use crate::sink::folder::{Folder, output_survey, prepare, tidy};
 use crate::sink::groups::group_files;
 use crate::sink::groups::packed::PackedGroup;
-use crate::sink::manifest::{File, Manifest};
+use crate::sink::manifest::{File, Manifest, SizedFile};
 use crate::sink::work_names::foreign;
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, Links};
@@ -247,7 +247,7 @@ struct LockedDisk<'a> {
 impl LockedDisk<'_> {
     fn prepare(self, now: NaiveDateTime, control: &Control) -> Result<Folder> {
         let DiskStore { output, job, .. } = self.store;
-        prepare(output, job, now, (self.lock, self.created), control)
+        prepare(output, job, now, self.lock, self.created, control)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::folder::Folder;
 use crate::sink::groups::packed::PackedGroup;
-use crate::sink::manifest::{File, Manifest};
+use crate::sink::manifest::{File, Manifest, SizedFile};
 use crate::util::control::Control;
 
 /// The place of the output of a job, and of its groups until they are put together.
@@ -82,9 +82,6 @@ pub(crate) trait JobStore: fmt::Debug + Send + Sync {
     /// still works there.
     fn end(self: Box<Self>, control: &Control);
 }
-
-/// The name, size and hash of a file.
-pub(crate) type SizedFile<'a> = (&'a str, u64, &'a str);
 
 /// A [`JobStore`] that this process has for itself.
 pub(crate) trait LockedStore {

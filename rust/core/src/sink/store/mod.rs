@@ -32,7 +32,7 @@ pub(crate) fn of(
 ) -> Result<Box<dyn JobStore>> {
     Ok(match &output.remote {
         None => Box::new(DiskStore::open(output.clone(), job)?),
-        Some(remote) => Box::new(BucketStore::open((output, remote), job, control)?),
+        Some(remote) => Box::new(BucketStore::open(output, remote, job, control)?),
     })
 }
 

@@ -295,7 +295,9 @@ impl Target {
     pub(crate) fn copy_new(
         &self,
         from: &str,
-        (to, bytes, expected): (&str, u64, ExpectedHash<'_>),
+        to: &str,
+        bytes: u64,
+        expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<()> {
         let copier = self.copier.get().unwrap_or(&self.store);

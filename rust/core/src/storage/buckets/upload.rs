@@ -30,13 +30,28 @@ const AT_A_TIME: usize = 4;
 /// The time that ending an upload that has failed may take.
 const ABORT: Duration = Duration::from_secs(5);
 
-/// The bytes of a small file, which lay at `from`, if they have the hash that is expected.
-fn read_whole((mut file, from): (File, &Path), mut expected: ExpectedHash<'_>) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(Error::io(from))?;
-    expected.update(&bytes);
-    expected.refuse_other(from)?;
-    Ok(bytes)
+/// An open file of the local disk that is uploaded if its bytes have the hash that is expected.
+pub(crate) struct FileToUpload<'a> {
+    pub(crate) file: File,
+    /// Where it lay when it was opened.
+    pub(crate) path: &'a Path,
+    pub(crate) expected: ExpectedHash<'a>,
+}
+
+impl FileToUpload<'_> {
+    fn size(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(Error::io(self.path))?.len())
+    }
+
+    /// The bytes of a small file.
+    fn read_whole(self) -> Result<Vec<u8>> {
+        let Self { mut file, path, mut expected } = self;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(Error::io(path))?;
+        expected.update(&bytes);
+        expected.refuse_other(path)?;
+        Ok(bytes)
+    }
 }
 
 impl Target {
@@ -45,45 +60,36 @@ impl Target {
         bytes <= PART
     }
 
-    /// Uploads a small open file, which lay at `from`, to a name that must be free.
+    /// Uploads a small file to a name that must be free.
     ///
     /// Fails with [`Error::Io`] if another object lies there, or if the file has not the hash that is expected.
-    pub(crate) fn upload_new(
-        &self,
-        file: (File, &Path),
-        name: &str,
-        expected: ExpectedHash<'_>,
-    ) -> Result<()> {
-        self.write_new(name, read_whole(file, expected)?)
+    pub(crate) fn upload_new(&self, file: FileToUpload<'_>, name: &str) -> Result<()> {
+        self.write_new(name, file.read_whole()?)
     }
 
-    /// Uploads an open file, which lay at `from`, by a name that is proved to be one of this job alone. The object is there whole,
-    /// or not at all. Returns its version.
+    /// Uploads a file by a name that is proved to be one of this job alone. The object is there whole, or not at all. Returns its
+    /// version.
     ///
     /// Fails with [`Error::Io`] if the file has not the hash that is expected.
     pub(crate) fn upload(
         &self,
-        (file, from): (File, &Path),
+        file: FileToUpload<'_>,
         proof: &Proof<Self>,
-        expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<Version> {
-        let size = file.metadata().map_err(Error::io(from))?.len();
-        if size > PART {
-            return self.upload_parts((file, from), proof.name(), expected, control);
+        if file.size()? > PART {
+            return self.upload_parts(file, proof.name(), control);
         }
-        let bytes = read_whole((file, from), expected)?;
-        self.write_by_name(proof, &bytes.into())
+        self.write_by_name(proof, &file.read_whole()?.into())
     }
 
-    /// Uploads an open file that the store does not copy at once, which lay at `from`, to a name that must be free.
+    /// Uploads a file that the store does not copy at once to a name that must be free.
     ///
     /// Fails with [`Error::Io`] if another object lies there, or if the file has not the hash that is expected.
     pub(crate) fn upload_uncopied(
         &self,
-        file: (File, &Path),
+        file: FileToUpload<'_>,
         name: &str,
-        expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<()> {
         if self.version(name)?.is_some() {
@@ -98,17 +104,17 @@ impl Target {
             return Err(Error::output(self.name(), reason));
         }
         self.client.complete_new_only(self.path(name)?.as_ref());
-        self.upload_parts(file, name, expected, control).map(drop)
+        self.upload_parts(file, name, control).map(drop)
     }
 
     fn upload_parts(
         &self,
-        (mut file, from): (File, &Path),
+        file: FileToUpload<'_>,
         name: &str,
-        mut expected: ExpectedHash<'_>,
         control: &Control,
     ) -> Result<Version> {
-        let size = file.metadata().map_err(Error::io(from))?.len();
+        let size = file.size()?;
+        let FileToUpload { mut file, path: from, mut expected } = file;
         let again = expected.afresh();
         let path = self.path(name)?;
         let part = PART.max(size.div_ceil(MOST_PARTS));
@@ -205,15 +211,19 @@ mod tests {
         }
     }
 
+    fn file_to_upload<'a>(path: &'a Path, blake3: &'a str) -> FileToUpload<'a> {
+        let file = File::open(path).expect("a file");
+        FileToUpload { file, path, expected: ExpectedHash::of_bytes(blake3) }
+    }
+
     /// The ways to upload a file to `name`.
     fn upload(way: usize, target: &Target, path: &Path, name: &str, blake3: &str) -> Result<()> {
-        let file = (File::open(path).expect("a file"), path);
-        let (expected, control) = (ExpectedHash::of_bytes(blake3), Control::default());
+        let (file, control) = (file_to_upload(path, blake3), Control::default());
         let proof = prove(&AnyName, &name.to_owned()).expect("any name");
         match way {
-            0 => target.upload_new(file, name, expected),
-            1 => target.upload(file, &proof, expected, &control).map(drop),
-            _ => target.upload_parts(file, name, expected, &control).map(drop),
+            0 => target.upload_new(file, name),
+            1 => target.upload(file, &proof, &control).map(drop),
+            _ => target.upload_parts(file, name, &control).map(drop),
         }
     }
 
@@ -261,9 +271,8 @@ mod tests {
     }
 
     fn upload_uncopied(target: &Target, path: &Path, blake3: &str) -> Result<()> {
-        let file = (File::open(path).expect("a file"), path);
-        let expected = ExpectedHash::of_bytes(blake3);
-        target.upload_uncopied(file, "train-00000.arrow", expected, &Control::default())
+        let file = file_to_upload(path, blake3);
+        target.upload_uncopied(file, "train-00000.arrow", &Control::default())
     }
 
     #[test]

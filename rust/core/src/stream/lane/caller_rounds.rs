@@ -43,10 +43,22 @@ impl Supplies {
 }
 
 /// A round of an epoch.
-pub(crate) type Round = (u64, u64);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Round {
+    pub(crate) epoch: u64,
+    pub(crate) number: u64,
+}
+
+/// The block of a lane in a round.
+pub(crate) struct RoundBlock {
+    pub(crate) block: Block,
+    pub(crate) extent: Extent,
+    /// The number of its first record, from 0.
+    pub(crate) first_record: u64,
+}
 
 /// Stands for "needs no further round".
-pub(crate) const LAST: Round = (u64::MAX, u64::MAX);
+pub(crate) const LAST: Round = Round { epoch: u64::MAX, number: u64::MAX };
 
 /// The records of a block in a round.
 fn size(round: u64) -> u64 {
@@ -120,7 +132,7 @@ pub(crate) fn floor_of(state: &LaneState, pool: usize) -> Round {
 
 /// The round of a block.
 pub(crate) fn round_of(address: &BlockAddress) -> Round {
-    (address.epoch, address.block)
+    Round { epoch: address.epoch, number: address.block }
 }
 
 impl<'a> Rounds<'a> {
@@ -138,7 +150,8 @@ impl<'a> Rounds<'a> {
         let supply = supply.ok_or_else(|| Error::option("files", "gives no records"))?;
         let lanes = first.len();
         let at = first.iter().flatten().min().copied().unwrap_or_default();
-        let from = from.filter(|saved| saved.epoch == at.0 && saved.round <= at.1).cloned();
+        let from = from.filter(|saved| saved.epoch == at.epoch && saved.round <= at.number);
+        let from = from.cloned();
         let ahead = Values::default();
         let reading = RoundPlace {
             is_open: false,
@@ -174,19 +187,20 @@ impl<'a> Rounds<'a> {
         self.file
     }
 
-    /// The block of a lane in a round, its extent, and the number of its first record from 0; `None` after the last of the
-    /// epoch. A lane asks for rounds in ascending order.
-    pub(crate) fn block(&self, lane: usize, round: Round) -> Result<Option<(Block, Extent, u64)>> {
+    /// The block of a lane in a round; `None` after the last of the epoch. A lane asks for rounds in ascending order.
+    pub(crate) fn block(&self, lane: usize, round: Round) -> Result<Option<RoundBlock>> {
         let values = match self.waiting(lane, round) {
             _ if locked(&self.waiting).exhausted[lane] => None,
             Some(values) => Some(values),
             None => self.read_up_to(lane, round)?,
         };
         Ok(values.map(|values| {
-            let first = self.first_record(round.1) + self.turn_of(lane, round) * size(round.1);
+            let first_record =
+                self.first_record(round.number) + self.turn_of(lane, round) * size(round.number);
             let number = u32::try_from(lane).expect("few lanes");
-            let block = values.block(&self.found.files[self.file], self.file, first + 1);
-            (block, Extent::of_records(self.file, number, first), first)
+            let block = values.block(&self.found.files[self.file], self.file, first_record + 1);
+            let extent = Extent::of_records(self.file, number, first_record);
+            RoundBlock { block, extent, first_record }
         }))
     }
 
@@ -200,10 +214,11 @@ impl<'a> Rounds<'a> {
     pub(crate) fn saved(&self, floor: Round) -> Option<Saved> {
         let mut waiting = locked(&self.waiting);
         let snapshots = &mut waiting.snapshots;
-        while snapshots.get(1).is_some_and(|next| (next.epoch, next.round) <= floor) {
+        let is_needed = |it: &Saved| Round { epoch: it.epoch, number: it.round } <= floor;
+        while snapshots.get(1).is_some_and(is_needed) {
             snapshots.pop_front();
         }
-        snapshots.front().filter(|first| (first.epoch, first.round) <= floor).cloned()
+        snapshots.front().filter(|first| is_needed(first)).cloned()
     }
 
     /// Forgets the blocks of a lane that takes no more, and keeps none for it.
@@ -245,9 +260,9 @@ impl<'a> Rounds<'a> {
     fn begin(&self, reading: &mut RoundPlace, supply: &mut dyn Reiterable) -> Result<()> {
         supply.begin(0, None)?;
         let head = Values::of(supply.next(HEAD)?);
-        let (epoch, round) = reading.at;
+        let Round { epoch, number: round } = reading.at;
         reading.is_open = true;
-        if reading.at == (0, 0) && self.taken.start == 0 {
+        if reading.at == Round::default() && self.taken.start == 0 {
             (reading.ended, reading.ahead) = (head.len() < HEAD, head.clone());
         } else if let Some(saved) = reading.from.take() {
             supply.begin(epoch, Some(&saved.place))?;
@@ -291,7 +306,7 @@ impl<'a> Rounds<'a> {
 
     /// Reads the next block, and keeps it for its lane.
     fn read_block(&self, reading: &mut RoundPlace, supply: &mut dyn Reiterable) -> Result<()> {
-        let (epoch, round) = reading.at;
+        let Round { epoch, number: round } = reading.at;
         if !reading.is_open {
             supply.begin(epoch, None)?;
             let passed = self.pass(supply, self.taken.start)?;
@@ -325,13 +340,13 @@ impl<'a> Rounds<'a> {
         } else if reading.turn + 1 < self.lanes {
             reading.turn += 1;
         } else {
-            (reading.at, reading.turn) = ((epoch, round + 1), 0);
+            (reading.at, reading.turn) = (Round { epoch, number: round + 1 }, 0);
         }
         Ok(())
     }
 
     fn next_epoch(reading: &mut RoundPlace) {
-        (reading.at, reading.turn) = ((reading.at.0 + 1, 0), 0);
+        (reading.at, reading.turn) = (Round { epoch: reading.at.epoch + 1, number: 0 }, 0);
         (reading.ahead, reading.ended, reading.is_open) = (Values::default(), false, false);
     }
 
@@ -375,7 +390,7 @@ impl<'a> Rounds<'a> {
         let place = supply.snapshot()?;
         reading.snapshot_at = place.as_ref().map(|_| first + BETWEEN_SNAPSHOTS);
         if let Some(place) = place {
-            let (epoch, round) = reading.at;
+            let Round { epoch, number: round } = reading.at;
             locked(&self.waiting).snapshots.push_back(Saved { epoch, round, place });
         }
         Ok(())
@@ -388,15 +403,18 @@ impl<'a> Rounds<'a> {
 
     /// The lane that gets a block of a round. All but the first rounds begin with another lane each time, so that no lane gets
     /// always the longer records of a source.
-    fn lane_of(&self, (epoch, round): Round, turn: u64) -> usize {
-        let shift = if round == 0 { 0 } else { (epoch % self.lanes) + (round % self.lanes) };
-        usize::try_from((turn + shift) % self.lanes).expect("a lane")
+    fn lane_of(&self, round: Round, turn: u64) -> usize {
+        usize::try_from((turn + self.shift_of(round)) % self.lanes).expect("a lane")
     }
 
     /// The number of the block of a lane in a round.
-    fn turn_of(&self, lane: usize, (epoch, round): Round) -> u64 {
-        let shift = if round == 0 { 0 } else { (epoch % self.lanes) + (round % self.lanes) };
-        (lane as u64 + 2 * self.lanes - shift) % self.lanes
+    fn turn_of(&self, lane: usize, round: Round) -> u64 {
+        (lane as u64 + 2 * self.lanes - self.shift_of(round)) % self.lanes
+    }
+
+    /// The lane with which a round begins, up to the number of lanes.
+    fn shift_of(&self, Round { epoch, number }: Round) -> u64 {
+        if number == 0 { 0 } else { (epoch % self.lanes) + (number % self.lanes) }
     }
 }
 

@@ -9,8 +9,13 @@ use crate::source::extents::extent::Extent;
 use crate::util::control::Control;
 use crate::util::random::{Random, number_of};
 
-/// A portion, by epoch, pass and number.
-pub(crate) type PortionKey = (u64, u64, u64);
+/// A portion of the files in the order of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PortionKey {
+    pub(crate) epoch: u64,
+    pub(crate) pass: u64,
+    pub(crate) portion: u64,
+}
 
 /// The purposes of random numbers here, beside those of [`record_order`](super::record_order).
 const EXTENTS: u64 = 2;
@@ -31,9 +36,10 @@ impl Dealt {
         all: &[Extent],
         lanes: usize,
         seed: Option<u64>,
-        (epoch, pass, portion): PortionKey,
+        key: PortionKey,
         control: &Control,
     ) -> Result<Self> {
+        let PortionKey { epoch, pass, portion } = key;
         let mut order: Vec<usize> = (0..all.len()).collect();
         if let Some(seed) = seed {
             let place = |extent: &Extent| {

@@ -1,10 +1,9 @@
 //! [`Walk`]: the blocks of one lane, in order, from any place on.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
-use super::caller_rounds::{Rounds, round_of};
+use super::caller_rounds::{RoundBlock, Rounds, round_of};
 use super::dealt_extents::Dealt;
 use super::record_order::{BlockAddress, RecordOrder};
 use crate::error::{Error, Origin, Result};
@@ -53,24 +52,22 @@ pub(crate) struct WalkedBlock {
     pub(crate) dealt: Option<u32>,
 }
 
-impl WalkedBlock {
-    /// The block at an address, with all its documents.
-    fn of(
-        address: BlockAddress,
-        (extent, first_record, block, shape): (Extent, u64, Block, Option<Arc<Shape>>),
-        (hash, dealt): (u32, Option<u32>),
-    ) -> Self {
-        let chosen = ChosenDocuments::From(0);
-        Self { address, extent, chosen, first_record, block, shape, hash, dealt }
-    }
-}
-
 /// The files of a run, and the parts that a walk needs to read them.
 #[derive(Clone, Copy)]
 pub(crate) struct WalkFiles<'w, 'a> {
     pub(crate) heads: &'w FileHeads<'a>,
     pub(crate) single: &'w ChosenBlocks<'a>,
     pub(crate) control: &'w Control,
+}
+
+/// The place at which a walk begins.
+pub(crate) struct WalkStart {
+    /// Blocks with documents of open rows, in ascending order.
+    pub(crate) again: VecDeque<OpenBlock>,
+    /// The next block, and the place of the next document in it.
+    pub(crate) next: (BlockAddress, u64),
+    /// The hashes of the state.
+    pub(crate) known: ReadHashes,
 }
 
 /// The blocks of one lane, in its order.
@@ -108,15 +105,15 @@ struct OpenExtent {
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
-    /// The blocks from `next` on, after those of `again` in ascending order.
     pub(crate) fn new(
-        (order, rounds): (&'w RecordOrder<'a>, Option<&'w Rounds<'a>>),
+        order: &'w RecordOrder<'a>,
+        rounds: Option<&'w Rounds<'a>>,
         files: WalkFiles<'w, 'a>,
         lane: usize,
         epochs: Option<u64>,
-        again: VecDeque<OpenBlock>,
-        (next, known): ((BlockAddress, u64), ReadHashes),
+        start: WalkStart,
     ) -> Self {
+        let WalkStart { again, next, known } = start;
         let reads = next != (BlockAddress::default(), 0);
         // Records that the caller gives lie in no file that could be changed, and are read once.
         let known = if rounds.is_some() { ReadHashes::default() } else { known };
@@ -206,9 +203,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// The extents of a portion.
     fn dealt(&self, at: &BlockAddress) -> Result<Option<Arc<Dealt>>> {
         match &self.entered {
-            Some(OpenExtent { at: here, dealt, .. })
-                if (here.epoch, here.pass, here.portion) == (at.epoch, at.pass, at.portion) =>
-            {
+            Some(OpenExtent { at: here, dealt, .. }) if here.portion_key() == at.portion_key() => {
                 Ok(Some(Arc::clone(dealt)))
             }
             _ => self.order.dealt(at, self.files.control),
@@ -241,26 +236,25 @@ impl<'w, 'a> Walk<'w, 'a> {
                 return Err(refused(&self.file_of(&address)?));
             };
             hashes.push(found.hash);
-            let (at, line) = (Arc::clone(&found.block.path), first_line(&found));
-            let first = places.take().map_or_else(|| (Arc::clone(&at), line), |(first, _)| first);
-            places = Some((first, (at, line)));
+            let place = place_of(&found);
+            let first = places.take().map_or_else(|| place.clone(), |(first, _)| first);
+            places = Some((first, place));
         }
         if hash_of_blocks(&hashes) == known {
             return Ok(());
         }
         let Some((first, last)) = places else { return Ok(()) };
-        let (first, last) = (self.origin(first)?, self.origin(last)?);
+        let (first, last) = (self.numbered(first)?, self.numbered(last)?);
         Err(refused(&format!("between {first} and the block from {last} on")))
     }
 
     /// The place of the first record of a block.
     fn origin_of(&self, found: &WalkedBlock) -> Result<Origin> {
-        self.origin((Arc::clone(&found.block.path), first_line(found)))
+        self.numbered(place_of(found))
     }
 
     /// A place with the number of its line.
-    fn origin(&self, (path, line): (Arc<Path>, u64)) -> Result<Origin> {
-        let mut origin = Origin { path, line };
+    fn numbered(&self, mut origin: Origin) -> Result<Origin> {
         if self.order.names_bytes() {
             number_line(self.order.found, &mut origin, self.files.control)?;
         }
@@ -283,15 +277,20 @@ impl<'w, 'a> Walk<'w, 'a> {
     fn go_to(&mut self, address: BlockAddress) -> Result<Option<WalkedBlock>> {
         let WalkFiles { heads, single, control, .. } = self.files;
         if let Some(rounds) = self.rounds {
-            let Some((block, extent, first_record)) =
-                rounds.block(self.lane, round_of(&address))?
-            else {
-                return Ok(None);
-            };
+            let Some(found) = rounds.block(self.lane, round_of(&address))? else { return Ok(None) };
+            let RoundBlock { block, extent, first_record } = found;
             let mut head = rounds.head();
             let shape = heads.shape_by(rounds.file(), single, || Ok(head.take()))?;
-            let read = (extent, first_record, block, shape);
-            return Ok(Some(WalkedBlock::of(address, read, (0, None))));
+            return Ok(Some(WalkedBlock {
+                address,
+                extent,
+                chosen: ChosenDocuments::From(0),
+                first_record,
+                block,
+                shape,
+                hash: 0,
+                dealt: None,
+            }));
         }
         let in_extent = |at: &BlockAddress| BlockAddress { block: 0, ..*at };
         let stays = self.entered.as_ref().is_some_and(|entered| {
@@ -329,17 +328,25 @@ impl<'w, 'a> Walk<'w, 'a> {
                 };
                 let repetition = self.order.repetition(&address, block.source);
                 let block = block.read_again(repetition);
-                let hashes = (block.short_hash()?, Some(entered.dealt.hash_of_lane(self.lane)));
-                let read = (entered.extent.clone(), first_record, block, shape);
-                return Ok(Some(WalkedBlock::of(address, read, hashes)));
+                return Ok(Some(WalkedBlock {
+                    address,
+                    extent: entered.extent.clone(),
+                    chosen: ChosenDocuments::From(0),
+                    first_record,
+                    hash: block.short_hash()?,
+                    block,
+                    shape,
+                    dealt: Some(entered.dealt.hash_of_lane(self.lane)),
+                }));
             }
         }
     }
 }
 
-/// The line of the first record of a block.
-fn first_line(found: &WalkedBlock) -> u64 {
-    found.block.records().next().map_or(1, |record| record.line)
+/// The place of the first record of a block, by the offset of its line where lines are not counted.
+fn place_of(found: &WalkedBlock) -> Origin {
+    let line = found.block.records().next().map_or(1, |record| record.line);
+    Origin { path: Arc::clone(&found.block.path), line }
 }
 
 /// The error of records that are others than before.

@@ -145,11 +145,12 @@ impl Lane {
         open: &OpenPacks,
         options: &Options,
         pool_choice: &PoolChoice,
-        pools: usize,
-        (number, lanes): (usize, usize),
+        number: usize,
+        lanes: usize,
         from: LaneState,
         has_rounds: bool,
     ) -> Self {
+        let pools = pool_choice.pools();
         let floors = has_rounds.then(|| (0..pools).map(|pool| floor_of(&from, pool)).collect());
         let packers = if pool_choice.chooses_rows() { pools } else { 1 };
         let state = Arc::from(encode(&from.to_bytes()));
@@ -447,11 +448,9 @@ impl Lane {
             if self.pools[number].passes.is_given_up(self.lanes) {
                 let pool = &mut self.pools[number];
                 if bench.pool_choice.pools() == 1 {
-                    let lane = (self.number, self.lanes);
-                    return Err(bench
-                        .packed_counts
-                        .ledger
-                        .nothing_of_source(pool.passes.read_documents, lane));
+                    let ledger = &bench.packed_counts.ledger;
+                    let documents = pool.passes.read_documents;
+                    return Err(ledger.nothing_of_source(documents, self.number, self.lanes));
                 }
                 (pool.passes.left, pool.exhausted) = (0, true);
                 return Ok(NextDocument::Nothing);

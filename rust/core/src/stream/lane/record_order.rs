@@ -55,10 +55,29 @@ impl BlockAddress {
         Self { block: self.block.saturating_add(1), ..*self }
     }
 
+    pub(crate) fn portion_key(&self) -> PortionKey {
+        let Self { epoch, pass, portion, .. } = *self;
+        PortionKey { epoch, pass, portion }
+    }
+
     /// The same place an epoch later.
     pub(crate) fn next_epoch(&self) -> Self {
         Self { epoch: self.epoch.saturating_add(1), ..*self }
     }
+}
+
+/// The options of all orders of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OrderOptions<'a> {
+    pub(crate) seed: u64,
+    pub(crate) shuffle: bool,
+    /// The records that are taken.
+    pub(crate) choice: &'a RecordSelection,
+    pub(crate) lanes: usize,
+    /// True if lines are counted.
+    pub(crate) counted: bool,
+    /// Facts about the files that earlier runs found.
+    pub(crate) index: Index<'a>,
 }
 
 /// The order of the records of sources that are read as one.
@@ -92,11 +111,10 @@ impl<'a> RecordOrder<'a> {
     pub(crate) fn new(
         found: &'a FoundFiles,
         sources: Vec<usize>,
-        (seed, shuffle, choice): (u64, bool, &'a RecordSelection),
-        lanes: usize,
-        (counted, index): (bool, Index<'a>),
+        options: OrderOptions<'a>,
         control: &Control,
     ) -> Result<Self> {
+        let OrderOptions { seed, shuffle, choice, lanes, counted, index } = options;
         let parts = parts(found, &sources, &choice.numbers.range(), index, control)?;
         let dealt = Mutex::default();
         let (largest, slow) = (Mutex::default(), Mutex::default());
@@ -206,7 +224,7 @@ impl<'a> RecordOrder<'a> {
 
     /// The extents of a portion; `None` after the last of its pass.
     pub(crate) fn dealt(&self, at: &BlockAddress, control: &Control) -> Result<Option<Arc<Dealt>>> {
-        let key = (at.epoch, at.pass, at.portion);
+        let key = at.portion_key();
         let mut known = self.dealt.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dealt) = known.get(&key).and_then(Weak::upgrade) {
             return Ok(Some(dealt));
@@ -304,7 +322,7 @@ impl<'a> RecordOrder<'a> {
         let slow = slow.map(|extent| extent.file);
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).extend(slow);
         let seed = self.shuffle.then_some(self.seed);
-        Dealt::deal(&all, self.lanes, seed, (at.epoch, at.pass, at.portion), control)
+        Dealt::deal(&all, self.lanes, seed, at.portion_key(), control)
     }
 
     /// True if records are taken by their numbers.

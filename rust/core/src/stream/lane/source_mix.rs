@@ -188,7 +188,7 @@ impl PoolChoice {
     ///
     /// A rare pool begins in debt, in each lane with another part of a document: it would give the second document of
     /// every lane, since it has more credit than a pool that has just given one.
-    pub(crate) fn first_credit(&self, pool: usize, (lane, lanes): (usize, usize)) -> i64 {
+    pub(crate) fn first_credit(&self, pool: usize, lane: usize, lanes: usize) -> i64 {
         if !self.rare.get(pool).is_some_and(|rare| *rare) {
             return 0;
         }

@@ -34,7 +34,8 @@ pub(crate) struct RowState {
 impl RowState {
     /// The place after so many rows and steps.
     pub(crate) fn new(
-        (rows, step): (u64, u64),
+        rows: u64,
+        step: u64,
         counts: Counts,
         saved: BTreeMap<String, Saved>,
     ) -> Self {

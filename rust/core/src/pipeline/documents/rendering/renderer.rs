@@ -370,7 +370,8 @@ impl<'a> Renderer<'a> {
     pub(crate) fn prepare_pictures<'r>(
         &self,
         records: impl Iterator<Item = Raw<'r>>,
-        (shape, reading): (Option<&Shape>, &Reading),
+        shape: Option<&Shape>,
+        reading: &Reading,
         path: Option<&Path>,
     ) -> Result<()> {
         let Some(pictures) = &self.pictures else { return Ok(()) };

@@ -173,7 +173,8 @@ impl TurnCounter<'_, '_> {
                 next += 1;
             }
             let own_documents = (first..next).map(|index| documents.document(index));
-            choices += self.record(raw, (block, source), shape, &own_documents.collect::<Vec<_>>());
+            let own_documents: Vec<Document<'_>> = own_documents.collect();
+            choices += self.record(raw, block, source, shape, &own_documents);
         }
         choices.took = started.elapsed();
         Ok(choices)
@@ -183,7 +184,8 @@ impl TurnCounter<'_, '_> {
     fn record(
         &mut self,
         raw: RawRecord<'_>,
-        (block, source): (&Block, &Source),
+        block: &Block,
+        source: &Source,
         shape: Option<&Shape>,
         own_documents: &[Document<'_>],
     ) -> TurnChoices {

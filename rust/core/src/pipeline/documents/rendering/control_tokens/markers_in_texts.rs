@@ -190,8 +190,9 @@ impl MarkersInTexts {
         self.controls.marked(text, marks)
     }
 
-    /// Looks at a text of a message, from `first` to `last` of its parts.
-    fn look(&self, role: &str, (first, last): (&str, &str), message: usize, notes: &mut NoteSet) {
+    /// Looks at the beginning and the end of the text of a message.
+    fn look(&self, role: &str, ends: TextEnds<'_>, message: usize, notes: &mut NoteSet) {
+        let TextEnds { first, last } = ends;
         if role == USER {
             let is_formatted = self.beginnings.begin(first) || self.ends.end(last);
             notes.set_in(Note::FormattedPrompts, message, is_formatted);
@@ -211,7 +212,7 @@ impl MarkersInTexts {
             }
             if let Some((_, role)) = current.filter(|_| key == CONTENT) {
                 let text = &reader.decoded()[range.clone()];
-                self.look(role, (text, text), message, &mut notes);
+                self.look(role, TextEnds::of(text), message, &mut notes);
                 let has = is_input_role(role) && self.controls.occur_in(text);
                 notes.set_in(Note::ControlTokens, message, has);
             }
@@ -220,8 +221,8 @@ impl MarkersInTexts {
             if let Some((message, CONTENT)) = place
                 && let Some(role) = reader.roles().nth(message)
             {
-                if let Some(texts) = ends_of(value) {
-                    self.look(role, texts, message, &mut notes);
+                if let Some(ends) = TextEnds::of_content(value) {
+                    self.look(role, ends, message, &mut notes);
                 }
                 let has = is_input_role(role) && self.controls.occur_in_value(value);
                 notes.set_in(Note::ControlTokens, message, has);
@@ -239,8 +240,8 @@ impl MarkersInTexts {
             else {
                 continue;
             };
-            if let Some(texts) = ends_of(content) {
-                self.look(role, texts, at, &mut notes);
+            if let Some(ends) = TextEnds::of_content(content) {
+                self.look(role, ends, at, &mut notes);
             }
             let has = is_input_role(role) && self.controls.occur_in_value(content);
             notes.set_in(Note::ControlTokens, at, has);
@@ -254,12 +255,26 @@ fn is_input_role(role: &str) -> bool {
     !is_assistant(role) && !RULES.contains(&role)
 }
 
-/// The first and the last text of a content.
-fn ends_of(content: &Json) -> Option<(&str, &str)> {
-    match content {
-        Json::String(text) => Some((text, text)),
-        Json::List(parts) => Some((text_of(parts.first()?)?, text_of(parts.last()?)?)),
-        _ => None,
+/// The first and the last text of a message. They are the same where it has one.
+#[derive(Clone, Copy)]
+struct TextEnds<'t> {
+    first: &'t str,
+    last: &'t str,
+}
+
+impl<'t> TextEnds<'t> {
+    fn of(text: &'t str) -> Self {
+        Self { first: text, last: text }
+    }
+
+    fn of_content(content: &'t Json) -> Option<Self> {
+        match content {
+            Json::String(text) => Some(Self::of(text)),
+            Json::List(parts) => {
+                Some(Self { first: text_of(parts.first()?)?, last: text_of(parts.last()?)? })
+            }
+            _ => None,
+        }
     }
 }
 
