@@ -14,6 +14,7 @@ from typing import Final
 
 import fastpack
 from fastpack.dataset.folder import Folder
+from fastpack.dataset.row_facts import facts_of
 from fastpack.report.display import notebook
 from fastpack.report.display.html_page import report_html, row_html, scan_html
 
@@ -62,7 +63,7 @@ def write_pages(folder: Path) -> list[Path]:
     ]
     shown = "<hr>".join(cells)
     pages = {
-        "report": report_html(report, Folder(folder / "packed")),
+        "report": report_html(report, facts_of(Folder(folder / "packed"), report)),
         "scan": scan_html(scan),
         "row": row_html(row),
         "notebook": f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">{shown}',

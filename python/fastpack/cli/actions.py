@@ -122,7 +122,7 @@ def report(function: Function, arguments: dict[str, object]) -> object:
     if html is not None and isinstance(found, fastpack.Report):
         found.to_html(html, packed=folder, storage=arguments.get("storage"))  # type: ignore[arg-type]  # as parsed
     if card:
-        from fastpack.report.display.card import write_card  # noqa: PLC0415
+        from fastpack.dataset.card import write_card  # noqa: PLC0415
 
         write_card(folder)
     return _shown(found, verbose)

@@ -17,7 +17,7 @@ from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
 from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.dataset.pictures.references import PictureReference, references_of
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
-from fastpack.report.report import Report
+from fastpack.report.report_facts import ReportFacts, carried_report
 from fastpack.storage.remote_options import public
 from fastpack.types import IMAGES, NOT_TRAINED, Splits
 
@@ -301,11 +301,7 @@ def _read(packed: pa.Table | StrPath, split: str, row: int, access: Access) -> _
             message = f"must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
             raise OptionTypeError(message, "packed")
         check_names("the table", packed.schema)
-        try:
-            values = Report.of(packed).to_dict()
-        except OptionError:
-            values = {}
-        return _found("<table>", packed, values, {})
+        return _found("<table>", packed, _values_of(carried_report(packed)), {})
     text = folder_of("packed", packed, takes_urls=True)
     if is_url(text) or access.filesystem is not None:
         return _read_remote(text, split, row, access)
@@ -387,9 +383,16 @@ def _found(
 def _report_in(files: LocalFiles | RemoteFiles) -> Mapping[str, JsonValue]:
     """The values of the report in a folder; empty if there is no readable one."""
     try:
-        text = report_of(files)
-        return {} if text is None else Report.from_json(text).to_dict()
+        return _values_of(report_of(files))
     except (FastpackError, OSError):
+        return {}
+
+
+def _values_of(report: bytes | None) -> Mapping[str, JsonValue]:
+    """The values in the JSON of a report; empty if there is none, or it cannot be read."""
+    try:
+        return {} if report is None else ReportFacts.from_json(report).to_dict()
+    except OptionError:
         return {}
 
 

@@ -18,6 +18,7 @@ from fastpack.report.report_facts import (
     Place,
     ReportFacts,
     SplitConversations,
+    carried_report,
     count_of,
     places_of,
     real,
@@ -125,9 +126,7 @@ class Report(ReportFacts):
         if not hasattr(table, "schema"):
             message = f"must be a pyarrow.Table or a folder, not a `{type(table).__qualname__}`"
             raise OptionTypeError(message, "table")
-        from fastpack._fastpack import REPORT_KEY  # noqa: PLC0415  a report from a file needs no native code
-
-        carried = (getattr(table.schema, "metadata", None) or {}).get(REPORT_KEY.encode())
+        carried = carried_report(table)
         if carried is None:
             message = (
                 "carries no report; the tables that `pack_files`, `pack_table` and "
@@ -382,13 +381,14 @@ class Report(ReportFacts):
         """
         from fastpack.report.display.html_page import report_html, write_html  # noqa: PLC0415  needed where it is written
 
-        folder = None
+        facts = None
         if packed is not None:
             from fastpack.dataset.folder import Folder  # noqa: PLC0415  reports in memory need no file
             from fastpack.dataset.packed_files import Access  # noqa: PLC0415  likewise
+            from fastpack.dataset.row_facts import facts_of  # noqa: PLC0415  likewise
 
-            folder = Folder(packed, access=Access.of("Report.to_html", storage))
-        write_html(path, report_html(self, folder))
+            facts = facts_of(Folder(packed, access=Access.of("Report.to_html", storage)), self)
+        write_html(path, report_html(self, facts))
 
 
 _NO_REPORT: Final = "holds no report.json, which `pack_dir` and `fastpack pack` write"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack._fastpack import one_line
+from fastpack._fastpack import REPORT_KEY, one_line
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
     from typing_extensions import Self
 
     from fastpack.types import JsonValue
@@ -22,6 +23,7 @@ __all__ = [
     "Place",
     "ReportFacts",
     "SplitConversations",
+    "carried_report",
     "count_of",
     "places_of",
     "real",
@@ -275,6 +277,11 @@ class ReportFacts:
     def __hash__(self) -> int:
         """Equal reports have equal hashes."""
         return hash(json.dumps(self._values, sort_keys=True))
+
+
+def carried_report(table: pa.Table) -> bytes | None:
+    """The JSON of the report of the run that made a table; `None` if the table carries none."""
+    return (getattr(table.schema, "metadata", None) or {}).get(REPORT_KEY.encode())
 
 
 def _read_values(text: str | bytes) -> dict[str, JsonValue]:

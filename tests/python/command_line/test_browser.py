@@ -14,8 +14,8 @@ from conftest import ROOT
 
 import fastpack
 from fastpack.dataset.folder import Folder
+from fastpack.dataset.row_facts import facts_of
 from fastpack.report.display.html_page import report_html, row_html, scan_html, write_html
-from fastpack.report.display.row_facts import facts_of
 
 CHAT = ROOT / "examples" / "chat.jsonl"
 TOKENIZER = ROOT / "examples" / "tokenizer"
@@ -35,7 +35,10 @@ def pages(tmp_path_factory):
     )
     scan = fastpack.scan(CHAT, TOKENIZER, max_length=[64, 512])
     texts = {
-        "report": (report_html(report, Folder(home / "packed")), "What other lengths would cost"),
+        "report": (
+            report_html(report, facts_of(Folder(home / "packed"), report)),
+            "What other lengths would cost",
+        ),
         "scan": (scan_html(scan), "Rows of each length"),
         "row": (row_html(fastpack.inspect(home / "packed", -1)), "document 0: tokens 0 to"),
     }
@@ -109,7 +112,7 @@ def test_what_the_input_holds_is_text_on_a_page(tmp_path):
     records = [{"text": evil}]
     folder = tmp_path / "<b>packed"
     report = fastpack.pack_records(records, TOKENIZER, max_length=64, output=folder)
-    page = report_html(report, Folder(folder))
+    page = report_html(report, facts_of(Folder(folder), report))
     assert "<script" not in page
     assert "&lt;b&gt;packed" in page
     assert "<script" not in row_html(fastpack.inspect(folder))
@@ -123,13 +126,11 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path):
 
 def test_a_folder_without_rows_has_a_page(tmp_path):
     report = fastpack.pack_records([], TOKENIZER, max_length=64, output=tmp_path / "empty")
-    assert "Nothing was lost" in report_html(report, Folder(tmp_path / "empty"))
+    assert "Nothing was lost" in report_html(report, facts_of(Folder(tmp_path / "empty"), report))
 
 
 @pytest.mark.parametrize("validation", [None, 0.2])
 def test_documents_that_rows_left_out_count_among_what_is_lost(validation, tmp_path):
-    from fastpack.report.display.row_facts import facts_of
-
     files = ROOT / "examples" / "*.jsonl"
     wanted = {length: fit.lost_tokens for length in (32, 64, 128, 256, 512) for fit in _fits(files, length)}
     read = fastpack.scan(files, TOKENIZER, max_length=128).read.tokens
@@ -149,7 +150,7 @@ def test_documents_that_rows_left_out_count_among_what_is_lost(validation, tmp_p
         near = 0.12 if validation else 1e-9
         assert cost.lost - near <= wanted[cost.max_length] / read <= cost.at_most + near
         assert cost.max_length > 128 or cost.lost == cost.at_most
-    text = report_html(report, Folder(tmp_path / "rows"))
+    text = report_html(report, facts)
     assert f"{wanted[128] / read:.2%}" in text
     assert f"{report.dropped['too_long'].documents:,} documents left out as too long" in text
 
@@ -170,8 +171,6 @@ def _fits(files, length):
     ids=str,
 )
 def test_the_table_of_other_lengths_has_what_a_scan_says(options, tmp_path, write_jsonl):
-    from fastpack.report.display.row_facts import facts_of
-
     words = "the river has boats " * 40
     records = {
         "text": [{"text": words}] * 9,
@@ -201,8 +200,6 @@ def test_the_table_of_other_lengths_has_what_a_scan_says(options, tmp_path, writ
 
 
 def test_a_folder_of_which_no_token_is_kept_has_a_page(tmp_path):
-    from fastpack.report.display.row_facts import facts_of
-
     report = fastpack.pack_dir(CHAT, tmp_path / "rows", tokenizer=TOKENIZER, max_length=128)
     nothing = {"tokens": {"read": 0, "kept": 0}, "dropped": {}}
     nothing = fastpack.Report.from_json(json.dumps(report.to_dict() | nothing))
@@ -222,8 +219,6 @@ def test_a_page_has_code_in_place_of_back_ticks(tmp_path):
 
 @pytest.mark.parametrize("padding_side", ["left", "right"])
 def test_padding_is_no_document_on_a_page(padding_side, tmp_path):
-    from fastpack.report.display.row_facts import facts_of
-
     folder = tmp_path / "padded"
     report = fastpack.pack_dir(
         CHAT,

@@ -232,6 +232,20 @@ def test_a_circle_of_modules_is_found(tmp_path):
     assert circles(python_imports.graph(tmp_path)) == [["above", "below"]]
 
 
+def test_what_draws_an_object_imports_no_object():
+    """An object imports `report.display` when it is shown, so that display imports none of the objects: they are handed to it."""
+    needed = {"arguments", "errors", "report.report_facts", "storage.removal"}
+    named = {
+        ".".join(found)
+        for module, imported in python_imports.graph(PACKAGE).items()
+        if module[:2] == ("report", "display")
+        for found in imported
+        if found[:2] != ("report", "display")
+    }
+    packages = {"report", "storage"}  # which run where a module in them is imported
+    assert {name for name in named if name.partition(".")[0] != "arguments"} <= needed | packages
+
+
 # The package itself: `errors`, `types`, `ray` and `wandb` are public modules, three more files have names that Python asks for.
 FULL = {"python/fastpack": 21}
 

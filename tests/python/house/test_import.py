@@ -58,6 +58,17 @@ sys.exit("numpy" in sys.modules)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_no_object_loads_what_shows_it_before_it_is_shown():
+    code = """
+import sys
+import fastpack
+for name in fastpack.__all__:
+    getattr(fastpack, name)
+sys.exit(any(module.startswith("fastpack.report.display") for module in sys.modules))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_every_public_name_is_there():
     assert {name: getattr(fastpack, name) for name in fastpack.__all__}
     assert set(fastpack.__all__) <= set(dir(fastpack))

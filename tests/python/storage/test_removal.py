@@ -352,7 +352,7 @@ def test_single_files_replace_only_what_fastpack_wrote(tmp_path, pack, tokenizer
         attempt(fastpack.export, packed, tmp_path / "x", format="megatron")
         attempt(fastpack.reindex, tmp_path / "tables/a.jsonl", tmp_path / "again")
         with contextlib.suppress(fastpack.FastpackError):
-            from fastpack.report.display.card import write_card
+            from fastpack.dataset.card import write_card
 
             write_card(packed)
         assert stay(tmp_path, foreign), name

@@ -6,7 +6,7 @@ import json
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack import _fastpack
 from fastpack.arguments.checks import check_type, reason_of, regular_file
@@ -25,11 +25,28 @@ if TYPE_CHECKING:
     from fastpack.dataset.pictures.references import PictureReference
     from fastpack.types import StrPath
 
-__all__ = ["NotFetchedError", "PictureFiles"]
+__all__ = ["PictureFiles", "Thumbnail"]
+
+_SIDE: Final = 96
+"""The longest side of a thumbnail, in pixels."""
 
 
 class NotFetchedError(ValueError):
     """A picture lies in remote storage, and the call was not asked to fetch any."""
+
+
+class Thumbnail(NamedTuple):
+    """A small picture, as a JPEG.
+
+    Attributes:
+        jpeg: The JPEG; empty if the picture lies in remote storage, and none is fetched.
+        width: The number of its columns.
+        height: The number of its rows.
+    """
+
+    jpeg: bytes = b""
+    width: int = 0
+    height: int = 0
 
 
 class PictureFiles:
@@ -105,6 +122,19 @@ class PictureFiles:
             message = f"the {reference} has {len(content):,} bytes, but had {reference.file_bytes:,} when it was packed; pack again"
             raise ValueError(message)
         return picture
+
+    def thumbnail(self, reference: PictureReference) -> Thumbnail | None:
+        """A picture in small, for pages and notebooks; `None` if it cannot be opened, or Pillow is missing."""
+        try:
+            picture = self.opened(reference)
+        except NotFetchedError:
+            return Thumbnail()
+        except ValueError:
+            return None
+        picture.thumbnail((_SIDE, _SIDE))
+        written = BytesIO()
+        picture.save(written, "JPEG")
+        return Thumbnail(written.getvalue(), *picture.size)
 
     def _content_of(self, reference: PictureReference) -> bytes:
         """The bytes of a picture, not its path: Pillow turns some TIFFs in another way if it maps their files."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
-    from fastpack.report.display.row_facts import Cost, RowFacts
+    from fastpack.dataset.row_facts import Cost, RowFacts
     from fastpack.report.report import Report
     from fastpack.report.scan import ScanReport
     from fastpack.types import StrPath
@@ -83,10 +83,10 @@ def write_html(path: StrPath, page: str) -> None:
         raise StorageError(failed.errno, failed.strerror, str(place)) from failed
 
 
-def report_html(report: Report, packed: Folder | None = None) -> str:
-    """The page of a report; with the folder of the rows, also charts and some rows."""
-    name = packed.name.rstrip("/").rpartition("/")[2] if packed is not None else ""
-    return _page(f"Packed rows{f': {name}' if name else ''}", *_report_parts(report, packed))
+def report_html(report: Report, facts: RowFacts | None = None) -> str:
+    """The page of a report; with the facts of the rows, also charts and some rows."""
+    name = facts.folder.name.rstrip("/").rpartition("/")[2] if facts is not None else ""
+    return _page(f"Packed rows{f': {name}' if name else ''}", *_report_parts(report, facts))
 
 
 def scan_html(scan: ScanReport) -> str:
@@ -134,7 +134,7 @@ def _figure(chart: str, caption: str) -> str:
     return f"<figure>{chart}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
-def _report_parts(report: Report, packed: Folder | None) -> Iterator[str]:
+def _report_parts(report: Report, facts: RowFacts | None) -> Iterator[str]:
     yield report_tiles(report)
     yield listed("warnings", report.warnings)
     yield section("Inputs", table((), [(it.named,) for it in report.inputs]))
@@ -145,11 +145,7 @@ def _report_parts(report: Report, packed: Folder | None) -> Iterator[str]:
         _places(report),
     )
     yield section("Documents of conversations", turns_table(report, report.tokens.read))
-    facts = None
-    if packed is not None:
-        from fastpack.report.display.row_facts import facts_of  # noqa: PLC0415  loads pyarrow
-
-        facts = facts_of(packed, report)
+    if facts is not None:
         yield from _charts(report, facts)
     yield section(
         "Lengths of documents, in tokens",
@@ -167,9 +163,9 @@ def _report_parts(report: Report, packed: Folder | None) -> Iterator[str]:
         ("template", report.template_engine),
     ]
     yield section("How it was made", table((), [(name, value) for name, value in settings if value]))
-    if facts is not None and packed is not None:
+    if facts is not None:
         yield section("Rows as text", _KEY, *(_row(row) for row in facts.rows))
-        yield section("Run it again", _again(packed))
+        yield section("Run it again", _again(facts.folder))
 
 
 def _places(report: Report) -> str:

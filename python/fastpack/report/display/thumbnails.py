@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-from io import BytesIO
 from typing import TYPE_CHECKING, Final
-
-from fastpack.dataset.pictures.files import NotFetchedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,9 +12,6 @@ if TYPE_CHECKING:
     from fastpack.dataset.pictures.references import PictureReference
 
 __all__ = ["thumbnails"]
-
-_SIDE: Final = 96
-"""The longest side of a small picture, in pixels."""
 
 _MOST: Final = 8
 """The most pictures of a document that are shown; the lines above them name all."""
@@ -30,16 +24,10 @@ def thumbnails(pictures: Iterable[PictureReference], files: PictureFiles) -> str
 
 
 def _thumbnail(reference: PictureReference, files: PictureFiles) -> str:
-    try:
-        picture = files.opened(reference)
-    except NotFetchedError:
-        return f'<span class="faint">picture {reference.number}: not fetched</span> '
-    except ValueError:
+    small = files.thumbnail(reference)
+    if small is None:
         return ""
-    picture.thumbnail((_SIDE, _SIDE))
-    written = BytesIO()
-    picture.save(written, "JPEG")
-    content = base64.b64encode(written.getvalue()).decode()
-    width, height = picture.size
-    source = f"data:image/jpeg;base64,{content}"
-    return f'<img src="{source}" width="{width}" height="{height}" alt="picture {reference.number}"> '
+    if not small.jpeg:
+        return f'<span class="faint">picture {reference.number}: not fetched</span> '
+    source = f"data:image/jpeg;base64,{base64.b64encode(small.jpeg).decode()}"
+    return f'<img src="{source}" width="{small.width}" height="{small.height}" alt="picture {reference.number}"> '

@@ -13,16 +13,13 @@ Module = tuple[str, ...]
 
 
 def graph(package: Path) -> dict[Module, set[Module]]:
-    """For each module of a package, the modules of it that it imports. Imports for type checkers alone do not count.
-
-    What is shown asks `report.display` for its look when it is shown: an import of it inside a function does not count either.
-    """
+    """For each module of a package, the modules of it that it imports. Imports for type checkers alone do not count."""
     files = {_name(package, path): path for path in package.rglob("*.py")}
     return {
         tuple(name.split(".")): {
             tuple(run.split("."))
-            for module, is_lazy in _imports(ast.parse(path.read_text(encoding="utf-8")), is_lazy=False)
-            if (home := _home(module, files)) and not (is_lazy and home.startswith("report.display"))
+            for module in _imports(ast.parse(path.read_text(encoding="utf-8")))
+            if (home := _home(module, files))
             for run in _runs(home, name, files)
         }
         for name, path in files.items()
@@ -51,8 +48,8 @@ def _runs(home: str, importer: str, files: dict[str, Path]) -> Iterator[str]:
             yield name
 
 
-def _imports(tree: ast.AST, *, is_lazy: bool) -> Iterator[tuple[str, bool]]:
-    """The names that a module imports from its package, and whether it does so inside a function."""
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """The names that a module imports from its package."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             if ast.unparse(node.test) == "TYPE_CHECKING":
@@ -60,11 +57,9 @@ def _imports(tree: ast.AST, *, is_lazy: bool) -> Iterator[tuple[str, bool]]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fastpack":
             module = (node.module or "").partition(".")[2]
             for name in node.names:
-                yield f"{module}.{name.name}".lstrip("."), is_lazy
+                yield f"{module}.{name.name}".lstrip(".")
         elif isinstance(node, ast.Import):
             for name in node.names:
                 if name.name.startswith("fastpack."):
-                    yield name.name.partition(".")[2], is_lazy
-        yield from _imports(
-            node, is_lazy=is_lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        )
+                    yield name.name.partition(".")[2]
+        yield from _imports(node)

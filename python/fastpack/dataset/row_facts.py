@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
-from fastpack._fastpack import row_documents
-from fastpack.api import plan
+from fastpack import _fastpack
 from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.dataset.inspection import inspect
 from fastpack.dataset.packed_files import Access, RemoteFiles
 from fastpack.errors import FastpackError
+from fastpack.options.native import native_packing
 from fastpack.options.storage import Storage
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
     from fastpack.report.report import Report
-    from fastpack.types import FsspecFileSystem, Overlong, Strategy
+    from fastpack.types import FsspecFileSystem, Overlong
 
     Numbers = npt.NDArray[np.int64]
 
@@ -68,6 +68,7 @@ class RowFacts(NamedTuple):
     """Facts about the rows of a folder.
 
     Attributes:
+        folder: The folder.
         lengths: The length of each document.
         fills: The share of each row that documents fill.
         counts: The number of documents in each row.
@@ -77,6 +78,7 @@ class RowFacts(NamedTuple):
         rows: Some rows as text.
     """
 
+    folder: Folder
     lengths: Numbers
     fills: npt.NDArray[np.float64]
     counts: Numbers
@@ -97,6 +99,7 @@ def facts_of(packed: Folder, report: Report) -> RowFacts:
     dropped = report.dropped.get(_TOO_LONG)
     too_long = (dropped.documents, dropped.tokens) if dropped else (0, 0)
     return RowFacts(
+        folder=packed,
         lengths=lengths,
         fills=sums / most,
         counts=counts,
@@ -112,7 +115,7 @@ def _documents(table: pa.Table, packed: Folder) -> tuple[Numbers, Numbers, Numbe
     options = dict(packed.options)
     if options.get("padding.token_id") is None:
         options["padding.token_id"] = packed.of_job("made_by").get("pad_id")
-    found = row_documents(table, json.dumps(options))
+    found = _fastpack.row_documents(table, json.dumps(options))
     keep = found.unpadded > 0
     counts = np.bincount(found.rows[keep], minlength=table.num_rows).astype(np.int64)
     return found.unpadded[keep], counts, found.files[keep]
@@ -152,16 +155,18 @@ def _costs(lengths: Numbers, most: int, packed: Folder, report: Report) -> Itera
     """
     dropped = report.dropped.get(_TOO_LONG)
     left_out = (dropped.tokens if dropped else 0) + report.truncated.tokens
-    chosen = lengths[:: max(1, len(lengths) // _PLANNED)]
+    chosen = np.ascontiguousarray(lengths[:: max(1, len(lengths) // _PLANNED)], dtype=np.int64)
     held, kept = int(chosen.sum()), report.tokens.kept
     total = kept + left_out
-    strategy = cast("Strategy", packed.options.get("strategy") or "mix")
+    strategy = packed.options.get("strategy") or "mix"
     for length in (most // 4, most // 2, most, most * 2, most * 4):
         if length < 1 or not held or not total:
             continue
         try:
             found = [
-                plan(chosen, max_length=length, strategy=strategy, overlong=how)
+                _fastpack.plan(
+                    chosen, native_packing({"max_length": length, "strategy": strategy, "overlong": how})
+                )
                 for how in _overlong(packed, report)
             ]
         except FastpackError:
