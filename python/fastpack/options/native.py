@@ -17,7 +17,7 @@ from fastpack.arguments.checks import check_switch, folder_of
 from fastpack.arguments.message import Message, Setting
 from fastpack.arguments.urls import is_url
 from fastpack.errors import OptionError, OutputError
-from fastpack.options import OPTIONS, default, group_of
+from fastpack.options import OPTIONS, group_of
 from fastpack.options.objective import objective_of
 from fastpack.options.option import (
     MODEL,
@@ -343,32 +343,15 @@ def tables(splits: tuple[pa.Table, pa.Table | None]) -> pa.Table | Splits:
 
 def _refuse_without_tokenizer(arguments: Mapping[str, object]) -> None:
     """Refuses options that need a tokenizer if there is none."""
-    for option, neutral in _FOR_TOKENIZERS.items():
-        holder, _, field = option.partition(".")
-        value = OPTIONS[holder].value_in(arguments) if field else arguments.get(option)
-        if (getattr(value, field) if field else value) not in neutral:
-            message = "needs a tokenizer; records that are ids are taken as they are"
-            plain = OPTIONS[holder].kinds[holder].plain if field else ""
-            raise OptionError(message, holder if field == plain else option)
-
-
-_FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
-    "special_tokens.eos": ("auto", False),
-    "special_tokens.bos": ("auto", False),
-    "special_tokens.in_text": ("encode",),
-    "special_tokens.train_on_eos": (None,),
-    "turns": (default("turns"), None),
-    "verify": (default("verify"), None),
-    "chat_template.source": (None,),
-    "chat_template.variables": (None,),
-    "chat_template.engine": ("native",),
-    "chat_template.decode_arguments": (False,),
-    "reading.prompt": (None,),
-    "reading.examples": (None,),
-    "storage.revision": (None,),
-    "storage.token": (None,),
-}
-"""Options that need a tokenizer, each with the values that ask for nothing."""
+    for option in OPTIONS.values():
+        for field, taken in option.values_without_tokenizer.items():
+            value = option.value_in(arguments)
+            if (getattr(value, field, taken[0]) if field else value) not in taken:
+                message = "needs a tokenizer; records that are ids are taken as they are"
+                is_plain = isinstance(value, Value) and field == value.plain
+                raise OptionError(
+                    message, f"{option.name}.{field}" if field and not is_plain else option.name
+                )
 
 
 def _refuse_missing(option: str) -> NoReturn:

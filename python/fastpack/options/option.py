@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack.options.value import as_value
+from fastpack.options.value import as_value, values_without_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -203,6 +203,7 @@ class Option(NamedTuple):
         flag: How the command line spells it, if it can.
         objectives: The training objectives that heed it; empty if all do.
         kinds: The values with options of their own that it takes, by the words that stand for them.
+        without_tokenizer: The values beside its default that it may have without a tokenizer; all if not given.
     """
 
     name: str
@@ -215,6 +216,7 @@ class Option(NamedTuple):
     flag: Flag | None = None
     objectives: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = {}
+    without_tokenizer: tuple[object, ...] | None = None
 
     def value_in(self, arguments: Mapping[str, object]) -> object:
         """The value in the arguments of a call, or the default; a word that stands for a value is that value."""
@@ -225,6 +227,13 @@ class Option(NamedTuple):
     def owns_kinds(self) -> bool:
         """True if its values are kinds of this option, not those of another one."""
         return any(kind.option == self.name for kind in self.kinds.values())
+
+    @property
+    def values_without_tokenizer(self) -> dict[str, tuple[object, ...]]:
+        """The values that it may have without a tokenizer, under an empty name, and those of each field that needs one."""
+        own = {} if self.without_tokenizer is None else {"": (self.default, *self.without_tokenizer)}
+        kinds = [kind for kind in self.kinds.values() if kind.option == self.name]
+        return own | {name: taken for kind in kinds for name, taken in values_without_tokenizer(kind).items()}
 
     def is_default(self, value: object) -> bool:
         """True if a value is the default; a value of another type, such as an array, is not even compared."""

@@ -113,8 +113,8 @@ class Reading(Value):
     shape: Shape | None = None
     _: dataclasses.KW_ONLY
     fields: Fields | None = None
-    prompt: Prompt | None = option_field(None, path="exists")
-    examples: Examples | None = None
+    prompt: Prompt | None = option_field(None, path="exists", without_tokenizer=())
+    examples: Examples | None = option_field(None, without_tokenizer=())
     separator: str | None = option_field(None, calls=FILE_CALLS)
     images: ImageChoice | Images | None = option_field(None, objectives=("causal",))
     recursive: bool = option_field(False, calls=FILE_CALLS)

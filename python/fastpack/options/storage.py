@@ -70,8 +70,8 @@ class Storage(Value):
     filesystem: FsspecFileSystem | None = option_field(
         None, calls=FILE_CALLS | PACKED_CALLS | {"reindex"}, live=True
     )
-    token: str | bool | None = option_field(None, calls=RUNNING_CALLS, secret=True)
-    revision: str | None = option_field(None, calls=RUNNING_CALLS)
+    token: str | bool | None = option_field(None, calls=RUNNING_CALLS, secret=True, without_tokenizer=())
+    revision: str | None = option_field(None, calls=RUNNING_CALLS, without_tokenizer=())
     block_cache: int | str | None = option_field(None, calls=FILE_CALLS | SHARD_CALLS | {"reindex"})
     work_dir: StrPath | None = option_field(None, calls=FOLDER_CALLS, path="always")
 

@@ -65,10 +65,12 @@ class SpecialTokens(Value):
     option: ClassVar[str] = "special_tokens"
     kind: ClassVar[str] = "special_tokens"
 
-    eos: Eos = option_field("auto", objectives=(*ANSWERED_OBJECTIVES,))
-    bos: Bos = "auto"
-    in_text: SpecialInText = "encode"
-    train_on_eos: TrainOnEos | None = option_field(None, objectives=("causal", "custom"))
+    eos: Eos = option_field("auto", objectives=(*ANSWERED_OBJECTIVES,), without_tokenizer=(False,))
+    bos: Bos = option_field("auto", without_tokenizer=(False,))
+    in_text: SpecialInText = option_field("encode", without_tokenizer=())
+    train_on_eos: TrainOnEos | None = option_field(
+        None, objectives=("causal", "custom"), without_tokenizer=()
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -101,12 +103,12 @@ class ChatTemplate(Value):
     kind: ClassVar[str] = "chat_template"
     plain: ClassVar[str] = "source"
 
-    source: StrPath | None = option_field(None, path="exists")
+    source: StrPath | None = option_field(None, path="exists", without_tokenizer=())
     _: dataclasses.KW_ONLY
-    variables: Mapping[str, JsonValue] | None = None
-    engine: TemplateEngine = "native"
+    variables: Mapping[str, JsonValue] | None = option_field(None, without_tokenizer=())
+    engine: TemplateEngine = option_field("native", without_tokenizer=())
     now: datetime | None = None
-    decode_arguments: bool = False
+    decode_arguments: bool = option_field(False, without_tokenizer=())
 
     def check(self) -> None:
         """Refuses what a field cannot be, by the name of the field."""
@@ -192,6 +194,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         group=RUN,
         flag=Flag("--turns", "documents that a conversation becomes", words="Turns"),
         objectives=("causal", "custom"),
+        without_tokenizer=(None,),
     ),
     Option(
         "special_tokens",

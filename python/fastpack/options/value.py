@@ -58,6 +58,7 @@ __all__ = [
     "required_of",
     "spelled_as_word",
     "to_table",
+    "values_without_tokenizer",
     "with_field",
     "word_of",
     "words_in",
@@ -299,6 +300,15 @@ def paths_of(kind: type[Value]) -> dict[str, str]:
     return {field.name: field.metadata["path"] for field in fields if field.metadata.get("path")}
 
 
+def values_without_tokenizer(kind: type[Value]) -> dict[str, tuple[object, ...]]:
+    """The fields that need a tokenizer, each with the values that it may have without one: its default first."""
+    return {
+        field.name: (field.default, *field.metadata["without_tokenizer"])
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]  # every subclass is a dataclass
+        if field.metadata.get("without_tokenizer") is not None
+    }
+
+
 def docs_of(kind: type[Value]) -> dict[str, str]:
     """The descriptions of the fields, from the docstrings of the class and of those it extends."""
     found: dict[str, str] = {}
@@ -425,6 +435,7 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
     secret: bool = False,
     live: bool = False,
     once: bool = False,
+    without_tokenizer: tuple[object, ...] | None = None,
 ) -> Any:  # noqa: ANN401  likewise
     """A field with more to say than type and default.
 
@@ -436,6 +447,7 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
         secret: Whether no file holds it and no message quotes it.
         once: Whether it belongs to one call, so that no manifest holds it.
         live: Whether it is an object of Python, which no file holds.
+        without_tokenizer: The values beside its default that it may have without a tokenizer; all if not given.
     """
     metadata = {
         "objectives": objectives,
@@ -444,6 +456,7 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
         "secret": secret,
         "live": live,
         "once": once,
+        "without_tokenizer": without_tokenizer,
     }
     return dataclasses.field(default=default, metadata=metadata)
 

@@ -214,6 +214,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             metavar="N",
             type="int",
         ),
+        without_tokenizer=(None,),
     ),
     Option(
         "progress",

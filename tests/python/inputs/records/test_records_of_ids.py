@@ -15,6 +15,8 @@ from rows import table_of
 
 import fastpack
 from fastpack import cli
+from fastpack.options import GROUPS
+from fastpack.options.value import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,25 +107,79 @@ def test_a_record_that_needs_a_tokenizer_asks_for_it_by_name(
         assert ":1 is a" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("eos", True),
-        ("bos", True),
-        ("train_on_eos", "none"),
-        ("verify", 3),
-        ("chat_template", "{{ messages }}"),
-        ("chat_template_kwargs", {"a": 1}),
-        ("template_engine", "python"),
-        ("template_engine", "bogus"),
-        ("prompt", "alpaca"),
-        ("examples", [("a", "b")]),
-        ("revision", "main"),
-        ("revision", 5),
-        ("token", "hf_x"),
-        ("token", 5),
-    ],
-)
+NEED_A_TOKENIZER = [
+    ("eos", True),
+    ("bos", True),
+    ("special_in_text", "split"),
+    ("train_on_eos", "none"),
+    ("turns", "each"),
+    ("verify", 3),
+    ("chat_template", "{{ messages }}"),
+    ("chat_template_kwargs", {"a": 1}),
+    ("template_engine", "python"),
+    ("template_engine", "bogus"),
+    ("decode_arguments", True),
+    ("prompt", "alpaca"),
+    ("examples", [("a", "b")]),
+    ("revision", "main"),
+    ("revision", 5),
+    ("token", "hf_x"),
+    ("token", 5),
+]
+"""Options that need a tokenizer, by their flat names, each with a value that does."""
+
+NEED_NONE = {
+    "tokenizer",
+    "train_on",
+    "chat_template.now",
+    "files",
+    "reading.shape",
+    "reading.fields",
+    "reading.separator",
+    "reading.images",
+    "reading.recursive",
+    "filter",
+    "map",
+    "on_bad_record",
+    "max_lost",
+    "storage.options",
+    "storage.filesystem",
+    "storage.block_cache",
+    "storage.work_dir",
+    "memory",
+    "threads",
+    "progress",
+    "sample",
+    "select",
+    "batch_size",
+    "weights",
+    "ranks",
+    "log",
+    "epochs",
+    "max_steps",
+}
+"""Options of tokens, records, storage and work that records of ids may have, or that are refused for another reason."""
+
+
+def fields_without_tokenizer() -> Iterator[tuple[str, bool]]:
+    """The options of tokens, records, storage and work, or their fields where some need a tokenizer; and whether they do."""
+    for title in ("tokens and labels", "records", "storage", "how the work is done"):
+        for option in GROUPS[title]:
+            needing = option.values_without_tokenizer
+            if needing.keys() <= {""}:
+                yield option.name, bool(needing)
+            else:
+                for field in fields_of(option.kinds.values()):
+                    yield f"{option.name}.{field.name}", field.name in needing
+
+
+def test_it_is_known_of_each_option_whether_it_needs_a_tokenizer() -> None:
+    known = dict(fields_without_tokenizer())
+    assert {name for name, needs in known.items() if not needs} == NEED_NONE
+    assert {name for name, needs in known.items() if needs} == {place(name) for name, _ in NEED_A_TOKENIZER}
+
+
+@pytest.mark.parametrize(("option", "value"), NEED_A_TOKENIZER)
 def test_an_option_that_needs_a_tokenizer_is_refused_without_one(
     option: str, value: object, tmp_path: Path
 ) -> None:
