@@ -48,16 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_config", "load_manifest", "options_of_manifest", "recipe_of"]
 
-_OF_ONE_CALL: Final = frozenset({"output", "exists", "progress"})
-"""Options that belong to one call: a repeated job must not inherit them, and no manifest holds them."""
-
 _WHY_ONE_CALL: Final = "belongs to one call, which no manifest decides"
-
-_PATHS: Final = frozenset({"files", "output", "cache_dir"})
-"""Options that are always paths, even of files that do not exist."""
-
-_NAMES: Final = frozenset({"tokenizer", "chat_template"})
-"""Options that are paths if a file or a folder of that name exists."""
 
 _NAMED: Final = 100
 """The most characters of the name of an option in a message; a file may hold any."""
@@ -154,7 +145,7 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
             unheld[name] = f"the function `{functions[0]}`"
             del recipe[name]
     for name, held in recipe.items():
-        if name in _OF_ONE_CALL:
+        if name in OPTIONS and OPTIONS[name].once:
             raise _refused(place, name, _WHY_ONE_CALL)
         if isinstance(held, dict) and name in OPTIONS:
             once = [marked(kind, "once") & held.keys() for kind in OPTIONS[name].kinds.values()]
@@ -171,7 +162,7 @@ def recipe_of(arguments: Mapping[str, object]) -> str:
     on_filesystem = getattr(arguments.get("storage"), "filesystem", None) is not None
     for name, value in arguments.items():
         option = OPTIONS.get(name)
-        if option is None or name in _OF_ONE_CALL or option.is_default(value):
+        if option is None or option.once or option.is_default(value):
             continue
         try:
             if name in option.kinds:
@@ -213,8 +204,9 @@ def _written(name: str, value: object) -> object:
         return place_of(value)
     if isinstance(value, Mapping) and name == "files":
         return _written_source(value)
-    if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
-        return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))
+    how = OPTIONS[name].has_path if name in OPTIONS else ""
+    if how == "always" or (how and isinstance(value, (str, os.PathLike))):
+        return _each_path(value, lambda path: _absolute(path, always=how == "always"))
     if isinstance(value, Value):
         return to_table(_with_paths(_of_files(value), _absolute))
     return value.isoformat() if isinstance(value, datetime) else value
@@ -231,8 +223,9 @@ def _held(place: Path, name: str, value: object) -> object:
         return _loaded(place, name, value)
     if name == "files" and isinstance(value, list) and any(isinstance(file, dict) for file in value):
         return [_held_source(place, number, source) for number, source in enumerate(value)]
-    if name in _PATHS or (isinstance(value, str) and name in _NAMES):
-        return _each_path(value, lambda path: _resolve_path(base, path, always=name in _PATHS))
+    how = OPTIONS[name].has_path
+    if how == "always" or (how and isinstance(value, str)):
+        return _each_path(value, lambda path: _resolve_path(base, path, always=how == "always"))
     return _held_value(place, name, value)
 
 

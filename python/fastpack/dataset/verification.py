@@ -127,10 +127,6 @@ class Verification(NamedTuple):
         return "\n".join(lines if self.problems else [*lines, "all is well"])
 
 
-_FUNCTIONS: Final = ("filter", "map")
-"""The functions that a sample is packed again through, if the call gives them."""
-
-
 def verify(
     folder: StrPath,
     *,
@@ -503,6 +499,8 @@ def _other_parts(packed: Folder, again: Folder) -> str | None:
 
 def _functions_of(packed: Folder) -> list[str]:
     """The functions that a folder was packed with."""
+    from fastpack.records.filter_and_map import FUNCTIONS  # noqa: PLC0415  loads the native module
+
     transform = str(packed.of_job("made_by").get("transform") or "")
     recipe = packed.manifest.get("recipe")
     listed = recipe if isinstance(recipe, dict) else {}
@@ -510,7 +508,7 @@ def _functions_of(packed: Folder) -> list[str]:
     recorded = [*listed, *(unheld if isinstance(unheld, dict) else {})]
     return [
         name
-        for name in _FUNCTIONS
+        for name in FUNCTIONS
         if name in recorded or re.search(rf"(?:^| ){name} (?:named|has) ", transform)
     ]
 

@@ -20,6 +20,7 @@ from fastpack.errors import OptionError, OutputError
 from fastpack.options import OPTIONS, group_of
 from fastpack.options.objective import objective_of
 from fastpack.options.option import (
+    FOLDER_CALLS,
     MODEL,
     PACKED_OBJECTIVES,
     PACKING,
@@ -318,11 +319,10 @@ def native_folder(arguments: Mapping[str, object]) -> _fastpack.Output | None:
     """Makes the output options if there is an `output`; without one, options that need it are refused."""
     if arguments.get("output") is not None:
         return native_output(arguments)
-    for name in ("format", "exists", "keep_tokens", "memory"):
-        option = OPTIONS[name]
-        if not option.is_default(arguments.get(name, option.default)):
+    for option in OPTIONS.values():
+        if option.calls <= FOLDER_CALLS and not option.is_default(arguments.get(option.name, option.default)):
             message = "needs `output`, the folder to write"
-            raise OptionError(message, name)
+            raise OptionError(message, option.name)
     if value_in(arguments, Storage).work_dir is not None:
         message = "needs `output`, the folder to write"
         raise OptionError(message, "storage.work_dir")

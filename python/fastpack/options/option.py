@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastpack.options.value import as_value, values_without_tokenizer
+from fastpack.options.value import as_value, paths_of, values_without_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,6 +204,8 @@ class Option(NamedTuple):
         objectives: The training objectives that heed it; empty if all do.
         kinds: The values with options of their own that it takes, by the words that stand for them.
         without_tokenizer: The values beside its default that it may have without a tokenizer; all if not given.
+        path: Whether files of options hold a path there: `always`, or where a file `exists`; empty if not.
+        once: Whether it belongs to one call, so that no manifest holds it, and no repeated job inherits it.
     """
 
     name: str
@@ -217,6 +219,8 @@ class Option(NamedTuple):
     objectives: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = {}
     without_tokenizer: tuple[object, ...] | None = None
+    path: str = ""
+    once: bool = False
 
     def value_in(self, arguments: Mapping[str, object]) -> object:
         """The value in the arguments of a call, or the default; a word that stands for a value is that value."""
@@ -226,14 +230,26 @@ class Option(NamedTuple):
     @property
     def owns_kinds(self) -> bool:
         """True if its values are kinds of this option, not those of another one."""
-        return any(kind.option == self.name for kind in self.kinds.values())
+        return bool(self._own_kinds)
 
     @property
     def values_without_tokenizer(self) -> dict[str, tuple[object, ...]]:
         """The values that it may have without a tokenizer, under an empty name, and those of each field that needs one."""
         own = {} if self.without_tokenizer is None else {"": (self.default, *self.without_tokenizer)}
-        kinds = [kind for kind in self.kinds.values() if kind.option == self.name]
-        return own | {name: taken for kind in kinds for name, taken in values_without_tokenizer(kind).items()}
+        return own | {
+            name: taken for kind in self._own_kinds for name, taken in values_without_tokenizer(kind).items()
+        }
+
+    @property
+    def has_path(self) -> str:
+        """Whether it is a path, as `path` says; of a value that stands for a field, as the field says."""
+        plain = (paths_of(kind).get(kind.plain, "") for kind in self._own_kinds)
+        return self.path or next(plain, "")
+
+    @property
+    def _own_kinds(self) -> list[Kind]:
+        """The kinds of values that are of this option, not of another one."""
+        return [kind for kind in self.kinds.values() if kind.option == self.name]
 
     def is_default(self, value: object) -> bool:
         """True if a value is the default; a value of another type, such as an array, is not even compared."""

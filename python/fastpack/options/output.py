@@ -181,6 +181,8 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             ),
         },
         flag=Flag("-o --output", "the folder to write", metavar="DIR", required=True),
+        path="always",
+        once=True,
     ),
     Option(
         "format",
@@ -283,6 +285,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             common=True,
         ),
         kinds={Exists.kind: Exists},
+        once=True,
     ),
     Option(
         "cache_dir",
@@ -311,5 +314,6 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             metavar="DIR",
             unset="none",
         ),
+        path="always",
     ),
 )

@@ -177,6 +177,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
                 ),
             ),
         },
+        path="always",
     ),
     Option(
         "reading",

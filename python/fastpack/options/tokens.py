@@ -157,6 +157,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag(
             "-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none", unset="none"
         ),
+        path="exists",
     ),
     Option(
         "train_on",

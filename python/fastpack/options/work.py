@@ -229,6 +229,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             "stream": Differs(default=False, doc="As in `pack_files`, but no bar unless asked for."),
         },
         flag=Flag("--progress", "draw a bar", switch=True, unset="where stderr is a terminal"),
+        once=True,
     ),
     Option(
         "sample",

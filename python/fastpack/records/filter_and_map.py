@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from fastpack.arguments.failures import noted
 from fastpack.errors import OptionTypeError
-from fastpack.options.function import Function, OfRecords, function_of
+from fastpack.options import OPTIONS
+from fastpack.options.function import FUNCTION, Function, OfRecords, function_of
 from fastpack.options.objective import Custom, objective_of
 from fastpack.records.function_fingerprints import OBJECTIVE, identities_of
 
@@ -58,12 +59,12 @@ class NativeTransform(NamedTuple):
     warnings: list[str]
 
 
-FUNCTIONS: Final = ("filter", "map")
-"""The options that are functions."""
+FUNCTIONS: Final = tuple(option.name for option in OPTIONS.values() if option.kinds is FUNCTION)
+"""The options that are functions, in the order in which the core takes them."""
 
 
 def functions_of(arguments: Mapping[str, object]) -> dict[str, Function[object] | None]:
-    """The functions of a call by their options, in the order in which the core takes them."""
+    """The functions of a call by their options."""
     objective = objective_of(arguments)
     custom = objective.named() if isinstance(objective, Custom) else None
     return {**{name: function_of(name, arguments.get(name)) for name in FUNCTIONS}, OBJECTIVE: custom}

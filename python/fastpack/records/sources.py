@@ -18,7 +18,7 @@ from fastpack.arguments.failures import each_of
 from fastpack.arguments.message import Message
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 from fastpack.records.reiterable import Reiterable, gives_records
-from fastpack.types import NamedPrompt, Source
+from fastpack.types import NamedPrompt, RecordSource, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -176,14 +176,11 @@ def _checked(sources: Sequence[Mapping[str, object]]) -> list[Mapping[str, objec
 def _checked_records(source: Mapping[str, object], number: int) -> Mapping[str, object]:
     """Checks that a source of records has no setting of files."""
     for name in source:
-        if name not in {"records", *_OF_RECORDS}:
-            message = f"source {number} has `{name}` beside `records`; records take none but {', '.join(_OF_RECORDS)}"
+        if name not in RecordSource.__required_keys__ | RecordSource.__optional_keys__:
+            taken = ", ".join(sorted(RecordSource.__optional_keys__))
+            message = f"source {number} has `{name}` beside `records`; records take none but {taken}"
             raise OptionError(message, "files")
     return source
-
-
-_OF_RECORDS = ("shape", "fields", "prompt", "examples", "fingerprint")
-"""Settings of a source of records."""
 
 
 def _native(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fastpack
+from fastpack.options import OPTIONS
 
 FILTER = "def short(batch):\n    return [len(text) < 40 for text in batch['text'].to_pylist()]\n"
 
@@ -37,6 +39,13 @@ chat_template = {{now = 2026-01-31T12:00:00}}
 """
     )
     return home
+
+
+def test_an_option_of_paths_is_one_in_files_of_options():
+    """Its paths in a file are relative to the file, and those in a manifest absolute."""
+    takes_paths = re.compile("StrPath|TokenizerArgument")
+    named = {option.name for option in OPTIONS.values() if takes_paths.search(option.type)}
+    assert {option.name for option in OPTIONS.values() if option.has_path} == named
 
 
 def run(*arguments, cwd):
