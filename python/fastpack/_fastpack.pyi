@@ -101,7 +101,7 @@ __all__ = [
     "state_after_row",
     "status",
     "strategy_rules",
-    "template_road",
+    "template_engine_reason",
     "tokens_hash",
     "without_secrets",
     "write_records",
@@ -492,7 +492,7 @@ def scan(
     transform: NativeTransform,
     progress: NativeProgress | None,
 ) -> str: ...
-def template_road(
+def template_engine_reason(
     source: str,
     special_tokens: Sequence[tuple[str, str]],
     now_iso: str,

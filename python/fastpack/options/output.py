@@ -121,7 +121,7 @@ class Exists(Value):
             is refused. `append`, in `pack_dir` alone, adds the files to those that the folder was packed of, as one job
             over all of them would pack them; the folder must keep its tokens (`keep_tokens`), so that only those of new
             files are made. `append_rows`, in `pack_dir` alone, packs the new files by themselves, and leaves the shards of
-            the folder as they are; it needs no tokens. Of a file of JSON Lines that has grown, the lines behind its old end
+            the folder as they are; it needs no tokens. Of a file of JSON Lines that has grown, the lines after its old end
             are new.
         wait: Whether to wait where another process packs into the folder, and return its report or raise its error,
             rather than to fail: so all ranks of a training run can call this, and one does the work.

@@ -41,7 +41,7 @@ class SpecialTokens(Value):
 
     Args:
         eos: Whether the end-of-text token is appended where a document does not end with it, white space aside: `auto`
-            does so for text and for requests put into words by a prompt, and leaves conversations as their template
+            does so for text and for requests that a prompt renders, and leaves conversations as their template
             ends them; `True` and `False` hold for both.
         bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and template,
             `True` adds it where it is missing, `False` has the tokenizer add none. A text that begins with it gets no
@@ -189,7 +189,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         (
             "The documents that a conversation becomes: `whole` makes one and trains every turn as it is written there; "
             "`last` trains the last turn alone; `each` makes one a turn; `auto` makes the fewest in which each turn "
-            "stands behind exactly the text that the model sees there: one, unless the chat template writes earlier turns "
+            "comes after exactly the text that the model sees there: one, unless the chat template writes earlier turns "
             "otherwise once others follow."
         ),
         group=RUN,

@@ -25,7 +25,7 @@ class TrainOn(Value):
 
     Args:
         roles: The role whose messages carry a label, or several, such as `("assistant", "tool")`. Of another role than
-            the assistant's, the text behind the header of the role is trained, with the end of the message.
+            the assistant's, the text after the header of the role is trained, with the end of the message.
         mask_reasoning_content: Whether reasoning is context, in a field or inline, with the marks around it.
         mask_tool_calls: Whether the calls of tools are context, with the markup around them.
         mask_generation_prompt: Whether the generation prompt before a turn is context. The model never generates it.

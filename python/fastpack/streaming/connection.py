@@ -58,7 +58,7 @@ def connect(
             `FASTPACK_STREAM_TOKEN`.
         rank: The data-parallel rank, from 0; as for `stream` if not given.
         world_size: The number of data-parallel ranks.
-        state_dict: The state to resume from. If not given, the server resumes behind the last table that this rank took.
+        state_dict: The state to resume from. If not given, the server resumes after the last table that this rank took.
         certificate: The file of the certificates that vouch for a server at `tls://`, as PEM; if not given, those that the
             system trusts. A certificate that vouches for itself is its own file.
 
@@ -84,7 +84,7 @@ class StreamConnection(Closing):
     """An iterator over the tables of a stream that another process makes. `fastpack.connect` makes it.
 
     A table counts as taken once it was returned. The server is told so, and it keeps at most some tables ahead. Where the
-    connection is lost, `next` raises `ConnectionLostError`, and the next `next` connects again and goes on behind the last
+    connection is lost, `next` raises `ConnectionLostError`, and the next `next` connects again and goes on after the last
     table that was returned, whatever the server knows of it.
     """
 

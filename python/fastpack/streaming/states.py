@@ -101,7 +101,9 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
     streams = [opened_state(_DATASET, state)["stream"] for state in states]
     begun = [stream for stream in streams if stream is not None]
     if begun and len(begun) < len(streams):
-        message = "is of several steps: some are of the beginning; save the states of all ranks behind the same step"
+        message = (
+            "is of several steps: some are of the beginning; save the states of all ranks after the same step"
+        )
         raise OptionError(message, "state")
     merged = _fastpack.merge_states([text_of(stream) for stream in begun]) if begun else "null"
     return sealed_state(_DATASET, {"stream": loaded(merged)})

@@ -219,7 +219,7 @@ class PackStream(Closing):
         """The next table.
 
         An error of the data, the options or a function comes again at each call. After an interrupt or a lost connection the
-        next call goes on behind the table that was returned last.
+        next call goes on after the table that was returned last.
 
         Raises:
             FastpackError: The data cannot be read or packed.

@@ -38,7 +38,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
     rows in random order within a window of shards, which is one shard at first, so that training starts when that is there. Each
     rank has lanes of its own, and fetches the shards of these alone, ahead of its loader.
 
-    All rows are read. The rows behind the last whole group come last; where ranks cannot share them equally, the last step is
+    All rows are read. The rows after the last whole group come last; where ranks cannot share them equally, the last step is
     filled up, so that each rank has as many rows.
 
     Attributes:

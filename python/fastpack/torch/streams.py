@@ -166,7 +166,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """Yields the rows of this rank, from the loaded state on.
 
         An error of the data, the options or a function comes again at each `next`. After an interrupt or a lost connection the next
-        call goes on behind the row that was returned last.
+        call goes on after the row that was returned last.
 
         Raises:
             BatchError: Accelerate would share them among ranks once more, several workers would give the same ones,
@@ -285,7 +285,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
             self.gathered_state()
 
     def _stream_state(self) -> StateDict | None:
-        """The state of the stream behind the last row; `None` at the beginning.
+        """The state of the stream after the last row; `None` at the beginning.
 
         Raises:
             BatchError: A worker reads the rows.
@@ -324,7 +324,7 @@ class _Loop:
     """The rows of one loop over a `StreamDataset`.
 
     An error of the data, the options or a function comes again at each `next`. After an interrupt or a lost connection, `next` goes on
-    behind the last row.
+    after the last row.
     """
 
     def __init__(self, dataset: StreamDataset) -> None:
@@ -463,7 +463,7 @@ def _joined(states: list[_RankState]) -> StateDict:
         places = " and ".join(str(row) for row in sorted(rows, key=str))
         message = (
             "the ranks have taken different numbers of rows, so their states belong to different steps: before the rows "
-            f"{places} of the run; save behind the same step"
+            f"{places} of the run; save after the same step"
         )
         raise BatchError(message)
     return merge_state_dicts([_sealed(state.stream) for _, state in sorted(by_rank.items())])

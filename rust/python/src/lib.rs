@@ -50,7 +50,9 @@ mod _fastpack {
     #[pymodule_export]
     use crate::calls::reindex::reindex;
     #[pymodule_export]
-    use crate::calls::render::{PyConversations, render_template, replay_template, template_road};
+    use crate::calls::render::{
+        PyConversations, render_template, replay_template, template_engine_reason,
+    };
     #[pymodule_export]
     use crate::calls::rows::{
         PyCompactRows, PyRowDocuments, bytes_of_rows, check_rows, document_hashes, expand_row,

@@ -127,7 +127,7 @@ fn lengths_that_are_no_lengths_are_refused_by_index() {
     );
     assert_eq!(
         refusal(&[1 << 31], &options(8, Strategy::Concat)),
-        "invalid option `lengths`: holds `2147483648` at index 0; a document whose pieces begin behind its \
+        "invalid option `lengths`: holds `2147483648` at index 0; a document with pieces that begin after its \
          start must be below 2147483648 tokens long"
     );
 }

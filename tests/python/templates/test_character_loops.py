@@ -10,7 +10,7 @@ from campaign import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from template_helpers import native, reference
-from test_template_roads import replayed
+from test_template_replay import replayed
 
 Record = dict[str, Any]
 

@@ -126,7 +126,7 @@ class Server:
 
         Args:
             place: The place behind the last table that all ranks took, as far as an earlier server knew.
-            merge: Joins the states of all ranks behind the same step.
+            merge: Joins the states of all ranks after the same step.
         """
         self.place = place
         self._merge = merge
@@ -311,7 +311,7 @@ class Client:
             FastpackError: The server begins elsewhere than it was told.
         """
         if self.place is not None and welcome.place.step != self.place.step:
-            message = f"the server begins behind table {welcome.place.step}, but this rank stands behind {self.place.step}"
+            message = f"the server begins after table {welcome.place.step}, but this rank stands after {self.place.step}"
             raise FastpackError(message)
         self._connection = welcome.connection
         if self.place is None:

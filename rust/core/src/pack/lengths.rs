@@ -104,7 +104,8 @@ fn cut_all(
             return refuse(index, length, "a length must be at least 1".into());
         }
         if starts_late(options) && i32::try_from(length).is_err() {
-            let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
+            let rule = "a document with pieces that begin after its start must be below 2147483648 \
+                        tokens long";
             return refuse(index, length, rule.into());
         }
         let tokens = u32::try_from(length).unwrap_or(u32::MAX);

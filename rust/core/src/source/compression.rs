@@ -110,7 +110,7 @@ impl<R: BufRead> Read for GzMembers<R> {
                 break;
             }
             if has_zeros {
-                let message = "something follows the zeros behind the end of the gzip data";
+                let message = "something follows the zeros after the end of the gzip data";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             self.member = Some(GzDecoder::new(rest));

@@ -70,7 +70,7 @@ impl PyConversations {
 
 /// The reason why this template is interpreted; `None` if recorded programs render it.
 #[pyfunction]
-pub(crate) fn template_road(
+pub(crate) fn template_engine_reason(
     source: &str,
     special_tokens: Vec<(String, String)>,
     now_iso: &str,

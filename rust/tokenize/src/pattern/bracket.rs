@@ -104,7 +104,7 @@ impl Parser<'_> {
             let first = match first {
                 Escaped::Set(inner) => {
                     if self.rest().starts_with('-') && !self.rest().starts_with("-]") {
-                        return Err("a `-` behind a set in a class".to_owned());
+                        return Err("a `-` after a set in a class".to_owned());
                     }
                     set = set.union(&inner);
                     continue;

@@ -215,7 +215,7 @@ impl<'a> Parser<'a> {
         let mut outer = false;
         while let Some((times, interval)) = self.times()? {
             if matches!(part, Node::Ahead(_) | Node::Behind(_)) || part.is_nullable() {
-                return Err("a quantifier behind what can match nothing".to_owned());
+                return Err("a quantifier after what can match nothing".to_owned());
             }
             let lazy = !(interval && times.most == Some(times.least)) && self.take("?");
             let possessive = !lazy && !interval && self.take("+");

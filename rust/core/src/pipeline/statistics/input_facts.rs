@@ -108,7 +108,7 @@ impl InputFacts {
     pub(crate) fn read(&mut self, job: &Job, seen: FileKinds) {
         let facts = &mut self.facts;
         facts.warnings.extend(seen.unprompted().iter().map(|what| {
-            format!("`reading.prompt` has no use for {what}: it puts requests and their answers into words")
+            format!("`reading.prompt` has no use for {what}: it renders requests and their answers")
         }));
         facts.inputs = seen.inputs;
         let any = facts.inputs.iter().any(|input| input.prompt.as_deref() == Some(CHAT_TEMPLATE));

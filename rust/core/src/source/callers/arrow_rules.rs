@@ -62,7 +62,7 @@ fn offsets<O: OffsetSizeTrait>(offsets: &[O], values: usize) -> Result<(usize, u
     let sorted = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
     match (first.to_usize(), last.to_usize()) {
         (Some(start), Some(end)) if sorted && end <= values => Ok((start, end)),
-        _ => Err("has offsets that do not ascend, or point behind its values".to_owned()),
+        _ => Err("has offsets that do not ascend, or point past its values".to_owned()),
     }
 }
 

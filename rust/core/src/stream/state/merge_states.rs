@@ -35,7 +35,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
         }
         if (state.rows, state.step) != (merged.rows, merged.step) {
             let reason = format!(
-                "is of several steps, {} and {}; save the states of all ranks behind the same step",
+                "is of several steps, {} and {}; save the states of all ranks after the same step",
                 merged.step, state.step
             );
             return Err(refused(reason));

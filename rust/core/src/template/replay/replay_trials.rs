@@ -100,7 +100,7 @@ fn try_out(
             reader.read(line.as_bytes(), &shape)
         };
         if !read_fast {
-            return Err("conversations that cannot be skimmed");
+            return Err("the fast reader refuses its conversations");
         }
         let mut done = replayer.replay(&reader, &mut out);
         if done.is_none() {

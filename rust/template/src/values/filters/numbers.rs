@@ -123,7 +123,7 @@ pub(crate) fn abs<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>
 pub(crate) fn round<'r>(value: &Value<'r>, arguments: CallArguments<'r>) -> Outcome<Value<'r>> {
     let [precision, method] = arguments.bind(["precision", "method"])?;
     if precision.is_some_and(|precision| precision.as_int() != Some(0)) {
-        return Err(Failure::unsupported("`round` to places behind the point"));
+        return Err(Failure::unsupported("`round` to places after the point"));
     }
     let method = match &method {
         None => "common",

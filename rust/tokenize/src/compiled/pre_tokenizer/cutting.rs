@@ -26,7 +26,7 @@ pub(in crate::compiled) fn cutting(pre_tokenizer: &Value) -> Result<Cutting, Str
     }
     let prefix_space = last["add_prefix_space"] == true;
     if prefix_space && !splits.is_empty() {
-        return Err("pre_tokenizer ByteLevel with add_prefix_space behind another step".to_owned());
+        return Err("pre_tokenizer ByteLevel with add_prefix_space after another step".to_owned());
     }
     let by_itself = last.get("use_regex").is_none_or(|flag| *flag == true);
     let splitter = splitter(splits, by_itself)?;

@@ -98,7 +98,7 @@ pub(in crate::compiled) fn words(
             let Spaces { prefix, split } = known(step)?;
             if prefix == Prefix::First {
                 return Err(
-                    "pre_tokenizer Metaspace with prepend_scheme `first` behind another".to_owned()
+                    "pre_tokenizer Metaspace with prepend_scheme `first` after another".to_owned()
                 );
             }
             Ok((unigram::Cutting::Whitespace { meta: split }, prefix))

@@ -27,7 +27,7 @@ pub(in crate::compiled) fn stages(
                     metaspace(step).ok_or_else(|| describe(step))?;
                 if prefix == Prefix::First && rewritten {
                     let name = "pre_tokenizer Metaspace with prepend_scheme `first`";
-                    return Err(format!("{name} behind a step that rewrites the text"));
+                    return Err(format!("{name} after a step that rewrites the text"));
                 }
                 general::Stage::Metaspace { replacement, prefix, split }
             }

@@ -114,7 +114,7 @@ fn unigram(description: &Description<'_>, template: Template) -> Result<Compiled
     let (cutting, prefix) = pre_tokenizer::words(description.pre_tokenizer)?;
     if prefix == Prefix::First && normalizer.is_some() {
         return Err(
-            "pre_tokenizer Metaspace with prepend_scheme `first` behind a normalizer".to_owned()
+            "pre_tokenizer Metaspace with prepend_scheme `first` after a normalizer".to_owned()
         );
     }
     let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;

@@ -146,7 +146,7 @@ pub(super) fn tiktoken(
     let last = settings.added_tokens.keys().last().copied().unwrap_or_default();
     if last >= count {
         if last - count > MOST_RESERVED {
-            let reason = format!("names the id {last}, far behind the {count} tokens of `{name}`");
+            let reason = format!("names the id {last}, far above the {count} tokens of `{name}`");
             return Err(settings.malformed("added_tokens_decoder", reason));
         }
         let listed: Vec<String> = (count..=last)

@@ -142,7 +142,7 @@ impl<'o> TrainedPart<'o> {
     pub(crate) fn of_pair(self, answer: Range<usize>) -> Result<Trained, Fault> {
         match (self.train_on, self.turn_parts) {
             (_, Some(_)) => Err(unmaskable(
-                "a request that a prompt puts into words does not tell the parts of its answer; `train_on` may be \
+                "a request that a prompt renders does not tell the parts of its answer; `train_on` may be \
                  \"assistant\"",
             )),
             (TrainOn::All, None) => Ok(Trained::All),

@@ -74,9 +74,7 @@ impl<R: Read> MessageReader<R> {
             return Ok(None);
         }
         if behind_end && start != CONTINUATION {
-            return Err(format!(
-                "what stands behind the end of a stream, at byte {at}, is no stream"
-            ));
+            return Err(format!("what follows the end of a stream, at byte {at}, is no stream"));
         }
         // Streams written before 2019 have no mark before the length.
         if start == CONTINUATION {

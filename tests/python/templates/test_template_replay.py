@@ -208,7 +208,9 @@ def test_the_templates_of_most_models_are_compiled(name: str) -> None:
     from fastpack import _fastpack
 
     source = trl_templates()[name]
-    reason = _fastpack.template_road(source, list(SPECIAL_TOKENS.items()), NOW.isoformat(), TURN_ENDS)
+    reason = _fastpack.template_engine_reason(
+        source, list(SPECIAL_TOKENS.items()), NOW.isoformat(), TURN_ENDS
+    )
     assert reason is None
 
 
@@ -216,7 +218,9 @@ def test_the_templates_of_most_models_are_compiled(name: str) -> None:
 def test_templates_of_other_shapes_are_compiled(source: str) -> None:
     from fastpack import _fastpack
 
-    reason = _fastpack.template_road(source, list(SPECIAL_TOKENS.items()), NOW.isoformat(), TURN_ENDS)
+    reason = _fastpack.template_engine_reason(
+        source, list(SPECIAL_TOKENS.items()), NOW.isoformat(), TURN_ENDS
+    )
     assert reason is None
     system = [{"role": "system", "content": " s\n"}]
     exchange = [{"role": "user", "content": "a "}, {"role": "assistant", "content": "\nb"}]
