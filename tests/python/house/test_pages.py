@@ -165,6 +165,21 @@ def test_every_class_of_errors_and_every_reason_is_in_a_table():
     assert set(re.findall(r'=> "([a-z_0-9]+)"', reasons)) <= named
 
 
+def test_the_versions_on_their_page_are_those_that_tests_install():
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = [project["dependency-groups"][name] for name in ("test", "torch", "cluster", "mds")]
+    installed = {}
+    for group in [project["project"]["dependencies"], *groups]:
+        for requirement in filter(lambda each: isinstance(each, str), group):
+            name, versions = re.match(r"([\w-]+)(?:\[\w+\])?([^;]*)", requirement).groups()
+            assert installed.setdefault(name, versions) == versions
+    page = (ROOT / "docs" / "reference" / "versions.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `([\w-]+)` \| `([^`]+)` \|", page, re.MULTILINE))
+    assert {name: installed.get(name) for name in shown} == shown
+    assert {"transformers", "tokenizers", "torch", "trl", "accelerate", "lightning"} <= shown.keys()
+
+
 def test_the_glossary_is_short():
     page = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE)
