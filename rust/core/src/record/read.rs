@@ -155,6 +155,15 @@ pub(crate) fn content_of(
     facts.content.get()
 }
 
+/// The `wanted` fields of a record that its shape does not read, which may hold any type; `None` if it was read with all its fields.
+fn unread_fields(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Option<Map> {
+    match raw {
+        Raw::Row { batch, row } => Some(row::readable(batch, row, wanted)),
+        Raw::Cbor(item) => cbor::parse(item, wanted, true).ok(),
+        _ => None,
+    }
+}
+
 /// Reads one record as [`read`] does, and tells facts of it.
 pub fn read_with_facts(
     raw: Raw<'_>,
@@ -196,16 +205,17 @@ pub fn read_with_facts(
         };
         facts.content.set(Some(content_hash::of_record(record, shape).wrapping_add(pictures)));
     }
-    let other_fields = || match raw {
-        // Columns that no shape reads may hold any type.
-        Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_telling(field))),
-        Raw::Cbor(item) => cbor::parse(item, |field| shape.is_telling(field), true).ok(),
-        _ => None,
-    };
+    let other_fields = || unread_fields(raw, |field| shape.is_telling(field));
     if let Some(fault) = shape.fault(record, other_fields, expected) {
         // Half a surrogate pair may be why it is of no other shape.
         let read = object(raw, |_| true).err();
         return Err(read.filter(|it| it.reason == Reason::LoneSurrogate).unwrap_or(fault));
+    }
+    if let Some(field) = shape.judgement() {
+        let unread = unread_fields(raw, |it| it == field);
+        if unread.as_ref().unwrap_or(record).get(field) == Some(&Json::Bool(false)) {
+            return Err(shape::judged_bad(field));
+        }
     }
     if !shape.entry().has_masks {
         loss_mask::refuse(record, shape)?;

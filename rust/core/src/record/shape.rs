@@ -49,6 +49,8 @@ pub struct Shape {
     /// The fields that hold content, by their usual names or by long texts in the first record, and are not read from every
     /// record.
     unread: Vec<Cow<'static, str>>,
+    /// The field that may judge the answer of a record; `None` for shapes without one, and where the caller named the shape.
+    judgement: Option<&'static str>,
 }
 
 impl Shape {
@@ -65,7 +67,8 @@ impl Shape {
     /// A shape with these parts.
     fn with(name: ShapeName, parts: Vec<(Part, Arc<str>)>) -> Self {
         let (rivals, telling, messages) = (Vec::new(), Vec::new(), None);
-        let mut shape = Self { name, parts, rivals, telling, messages, unread: Vec::new() };
+        let unread = Vec::new();
+        let mut shape = Self { name, parts, rivals, telling, messages, unread, judgement: None };
         shape.unread = shape.never_read_fields();
         shape
     }
@@ -121,7 +124,8 @@ impl Shape {
         let telling: Vec<Arc<str>> = telling.collect();
         let silent = |field: &&Arc<str>| !record.get(*field).is_some_and(says);
         let rivals = telling.iter().filter(silent).cloned().collect();
-        Some(Self { rivals, telling, ..shape })
+        let judgement = (shape.name == ShapeName::PromptCompletion).then_some(fields::LABEL[0]);
+        Some(Self { rivals, telling, judgement, ..shape })
     }
 
     /// True if the prompt is a list of messages.
@@ -132,6 +136,11 @@ impl Shape {
     /// True if a record with content in this field may have another shape than the first of its file.
     pub(super) fn is_rival(&self, field: &str) -> bool {
         self.rivals.iter().any(|rival| **rival == *field)
+    }
+
+    /// The field that may judge the answer of a record.
+    pub(super) fn judgement(&self) -> Option<&'static str> {
+        self.judgement
     }
 
     /// True for a field of a shape that is tried before this one.
@@ -199,11 +208,12 @@ impl Shape {
         parts.map(|(_, (part, _))| (*part, self.field_of(*part, record)))
     }
 
-    /// All fields that records are read from, those that show other shapes, and those that may hold content.
+    /// All fields that records are read from, those that show other shapes or judge answers, and those that may hold content.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
         let unread = self.unread.iter().map(ToString::to_string);
-        let others = unread.chain([fields::TEMPLATE_KWARGS.to_owned()]);
+        let judgement = self.judgement.map(str::to_owned);
+        let others = unread.chain([fields::TEMPLATE_KWARGS.to_owned()]).chain(judgement);
         parts.map(ToString::to_string).chain(others).collect()
     }
 
@@ -387,6 +397,17 @@ fn is_list(record: &Map, prompt: &str) -> Option<bool> {
 pub(super) fn found(record: &Map) -> String {
     let found: Vec<String> = record.keys().map(|key| format!("`{key}`")).collect();
     if found.is_empty() { "none".to_owned() } else { found.join(", ") }
+}
+
+/// The fault of a record that judges its answer as one to avoid, in this field.
+pub(super) fn judged_bad(field: &str) -> Fault {
+    let message = format!(
+        "`{field}` is false, so the completion is one to avoid, and would be trained as one to give; take such records out \
+         with `filter`, or pack for the objective `preference`; to train on all of them, name the shape \
+         `{}` with `reading`",
+        ShapeName::PromptCompletion.name()
+    );
+    Fault::new(Reason::OtherShape, message)
 }
 
 /// The fault of a record without a shape.

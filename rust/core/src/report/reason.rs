@@ -25,7 +25,7 @@ pub enum Reason {
     NotAnObject,
     /// The record has no field that holds a conversation or a text.
     NoContent,
-    /// The record has another shape than those before it in its file.
+    /// The record has another shape than those before it in its file, or one of another objective.
     OtherShape,
     /// A field has a wrong type.
     WrongType,
