@@ -34,7 +34,7 @@ class Model(lightning.LightningModule):  # type: ignore[misc]  # lightning is no
         return found
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """What changes the weights."""
+        """The optimizer."""
         return torch.optim.AdamW(self.parameters(), lr=1e-3)
 
 

@@ -31,9 +31,9 @@ class Bar(NamedTuple):
     """A measured speed.
 
     Attributes:
-        name: What was measured.
+        name: The name of the measured program.
         ratio: How many times the peer's speed.
-        ours: Whether it is fastpack's.
+        ours: True if it is fastpack's.
     """
 
     name: str

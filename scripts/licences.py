@@ -17,7 +17,7 @@ PLACE: Final = ROOT / "THIRD_PARTY_LICENSES.txt"
 ROOT_CRATE: Final = "fastpack-python"
 
 NAMES: Final = ("LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE")
-"""How the files begin that hold terms."""
+"""The beginnings of the names of licence files."""
 
 CODE: Final = (".rs", ".py", ".toml", ".h", ".c")
 """Suffixes of files that are no terms, whatever their names."""
@@ -34,7 +34,7 @@ class Crate(NamedTuple):
     Attributes:
         name: Its name.
         version: Its version.
-        terms: What its manifest states, as an SPDX expression.
+        terms: The licence in its manifest, an SPDX expression.
         texts: The texts of its terms.
     """
 

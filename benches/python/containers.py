@@ -40,7 +40,7 @@ MAX_LENGTH = 4096
 
 
 def seconds(work: Callable[[], object]) -> tuple[float, float]:
-    """How long something takes, and how much time of processors."""
+    """The wall time and the CPU time of a call."""
     started, busy = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - started, time.process_time() - busy

@@ -32,10 +32,10 @@ from run import data, machine, templates, train  # noqa: E402
 
 import corpus  # noqa: E402
 
-#: Where outputs go that are to stay in memory.
+#: The folder of outputs that stay in memory.
 MEMORY = Path("/dev/shm")
 
-#: What is measured, in a process of its own.
+#: The script of the measured process.
 RUN = """
 import json, resource, sys, time
 import fastpack

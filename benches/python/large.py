@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE.parent)]
 
 import corpus  # noqa: E402
 
-#: What is measured, in a process of its own.
+#: The script of the measured process.
 RUN = """
 import json, sys, time
 import fastpack

@@ -54,7 +54,7 @@ def texts_of(lines: Path, to: Path) -> Path:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long something takes."""
+    """The time of a call."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started

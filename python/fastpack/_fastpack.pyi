@@ -28,8 +28,8 @@ from fastpack.types import JsonValue
 
 __all__ = [
     "COMPACT_KEY",
+    "COMPUTED_COLUMNS",
     "LABEL_SPANS",
-    "MADE_COLUMNS",
     "MANIFEST_VERSION",
     "PLACES_KEY",
     "REPORT_KEY",
@@ -584,7 +584,7 @@ class StreamTables:
 COMPACT_KEY: Final[str]
 LABEL_SPANS: Final[list[str]]
 MANIFEST_VERSION: Final[int]
-MADE_COLUMNS: Final[list[str]]
+COMPUTED_COLUMNS: Final[list[str]]
 PLACES_KEY: Final[str]
 REPORT_KEY: Final[str]
 STATE_KEY: Final[str]

@@ -240,11 +240,11 @@ Color: TypeAlias = Literal["auto", "always", "never"]
 Compression: TypeAlias = Literal["none", "lz4", "snappy", "zstd"]
 
 
-class _Located(TypedDict):
+class _FilesOfSource(TypedDict):
     path: Files
 
 
-class Source(_Located, total=False):
+class Source(_FilesOfSource, total=False):
     """Files that are read with the same settings. A missing setting comes from the call.
 
     Attributes:

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Int32Type, UInt16Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
 use fastpack_core::assemble::{DocumentsOfRows, Layout, Padding, batch_ranges, rows, schema};
 use fastpack_core::config::{RowColumn, RowLayout};
-use fastpack_core::document::store::Store;
+use fastpack_core::document::store::DocumentStore;
 use fastpack_core::document::{Documents, INPUTS, TrainedRun};
 use fastpack_core::pack::{Piece, Plan};
 use proptest::prelude::*;
@@ -36,8 +36,8 @@ fn runs(tokens: &Tokens) -> Vec<TrainedRun> {
     runs
 }
 
-fn store(documents: &[Tokens]) -> Store {
-    let mut store = Store::default();
+fn store(documents: &[Tokens]) -> DocumentStore {
+    let mut store = DocumentStore::default();
     for documents in documents.chunks(3) {
         let mut columns = Documents::new(Path::new("some.jsonl").into(), &[INPUTS]);
         for tokens in documents {
@@ -179,9 +179,12 @@ fn a_plan_without_rows_gives_an_empty_batch_with_the_schema() {
     let plan = Plan::new(max(8));
     let most_rows = NonZeroUsize::MIN;
     assert!(batch_ranges(&plan, Padding::NONE, most_rows, 1).eq(std::iter::once(0..0)));
-    let batch =
-        rows(&DocumentsOfRows::kept(&Store::default(), &plan), 0..0, &Layout::plain(&COLUMNS))
-            .expect("sound columns");
+    let batch = rows(
+        &DocumentsOfRows::kept(&DocumentStore::default(), &plan),
+        0..0,
+        &Layout::plain(&COLUMNS),
+    )
+    .expect("sound columns");
     assert_eq!((batch.num_rows(), batch.schema()), (0, schema::schema(&COLUMNS)));
 }
 

@@ -5,28 +5,28 @@ use std::sync::Arc;
 use fastpack_core::config::{DocumentKind, Fields};
 use fastpack_core::json::{Json, Map};
 use fastpack_core::record::{
-    self, Conversation, Expectation, MessageForms, Record, ReplayReader, Shape, find_shape,
+    self, Conversation, MessageForms, Record, ReplayReader, Shape, ShapeOptions, find_shape,
     read_text_fast,
 };
-use fastpack_core::source::Raw;
+use fastpack_core::source::RawContent;
 use proptest::prelude::*;
 
 fn read(line: &str, shape: &Shape) -> Option<Record> {
-    let expected = Expectation {
+    let expected = ShapeOptions {
         shape: None,
         fields: &Fields::default(),
         shapes: DocumentKind::Texts.shapes(),
     };
-    record::read(Raw::Json(line.as_bytes()), Some(shape), expected, MessageForms::ALL).ok()
+    record::read(RawContent::Json(line.as_bytes()), Some(shape), expected, MessageForms::ALL).ok()
 }
 
 fn shape_of(line: &str) -> Shape {
-    let expected = Expectation {
+    let expected = ShapeOptions {
         shape: None,
         fields: &Fields::default(),
         shapes: DocumentKind::Texts.shapes(),
     };
-    find_shape([Raw::Json(line.as_bytes())], expected).expect("a record").shape
+    find_shape([RawContent::Json(line.as_bytes())], expected).expect("a record").shape
 }
 
 fn texts() -> Shape {

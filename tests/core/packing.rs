@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use fastpack_core::Control;
-use fastpack_core::config::{OnRemainder, Order, PackOptions, Side, Strategy};
+use fastpack_core::config::{OnRemainder, PackOptions, RowOrder, Side, Strategy};
 use fastpack_core::pack::{Piece, Plan, plan};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as _;
@@ -35,7 +35,7 @@ pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
         shuffle: false,
         max_documents_per_pack: None,
         align_documents_to: None,
-        order: Some(Order::Input),
+        order: Some(RowOrder::Input),
         balance_ranks: None,
         on_remainder: OnRemainder::Pad,
         seed: 0,

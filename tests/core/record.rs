@@ -5,20 +5,20 @@ use std::sync::Arc;
 use fastpack_core::config::{DocumentKind, Fields, Part, ShapeName};
 use fastpack_core::json::Json;
 use fastpack_core::record::{
-    self, Conversation, Expectation, Fault, MAX_DEPTH, MessageForms, Record, find_shape,
+    self, Conversation, Fault, MAX_DEPTH, MessageForms, Record, ShapeOptions, find_shape,
 };
 use fastpack_core::report::ledger::Reason;
-use fastpack_core::source::Raw;
+use fastpack_core::source::RawContent;
 
-fn expecting(fields: &Fields) -> Expectation<'_> {
-    Expectation { shape: None, fields, shapes: DocumentKind::Texts.shapes() }
+fn expecting(fields: &Fields) -> ShapeOptions<'_> {
+    ShapeOptions { shape: None, fields, shapes: DocumentKind::Texts.shapes() }
 }
 
 /// Reads a line as the first of its file.
 fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
     let expected = expecting(fields);
-    let found = find_shape([Raw::Json(line)], expected).map(|found| found.shape);
-    record::read(Raw::Json(line), found.as_ref(), expected, MessageForms::ALL)
+    let found = find_shape([RawContent::Json(line)], expected).map(|found| found.shape);
+    record::read(RawContent::Json(line), found.as_ref(), expected, MessageForms::ALL)
 }
 
 fn conversation(line: &str) -> Conversation {
@@ -193,8 +193,8 @@ fn other_faults_are_told_apart() {
 fn a_record_that_says_what_another_shape_is_told_by_is_of_another_shape() {
     let fields = Fields::default();
     let expected = expecting(&fields);
-    let read = |lines: [&str; 2], expected: Expectation<'_>| {
-        let raw = lines.map(|line| Raw::Json(line.as_bytes()));
+    let read = |lines: [&str; 2], expected: ShapeOptions<'_>| {
+        let raw = lines.map(|line| RawContent::Json(line.as_bytes()));
         let shape = find_shape(raw, expected).expect("a shape").shape;
         record::read(raw[1], Some(&shape), expected, MessageForms::ALL).map(drop)
     };
@@ -206,7 +206,7 @@ fn a_record_that_says_what_another_shape_is_told_by_is_of_another_shape() {
     let silent = r#"{"text": "a", "messages": null, "prompt": "no completion"}"#;
     assert!(read([text, silent], expected).is_ok());
     assert!(read([silent, both], expected).is_err());
-    let named = Expectation { shape: Some(ShapeName::Text), ..expected };
+    let named = ShapeOptions { shape: Some(ShapeName::Text), ..expected };
     assert!(read([text, both], named).is_ok());
 }
 
@@ -220,7 +220,7 @@ fn fields_that_say_nothing_tell_no_other_shape() {
         r#"{"text": "a", "prompt": "b", "completion": " "}"#,
         r#"{"text": "a", "question": null, "answer": "b"}"#,
     ] {
-        let raw = [first, line].map(|line| Raw::Json(line.as_bytes()));
+        let raw = [first, line].map(|line| RawContent::Json(line.as_bytes()));
         let shape = find_shape(raw, expected).expect("a shape").shape;
         assert!(record::read(raw[1], Some(&shape), expected, MessageForms::ALL).is_ok(), "{line}");
     }
@@ -237,7 +237,7 @@ fn a_column_that_no_json_can_hold_tells_no_other_shape() {
     let late = || Arc::new(StringArray::from(vec![None, Some("b")])) as ArrayRef;
     let read = |columns: Vec<(&str, ArrayRef)>| {
         let batch = RecordBatch::try_from_iter(columns).expect("a table");
-        let raw = [0, 1].map(|row| Raw::Row { batch: &batch, row });
+        let raw = [0, 1].map(|row| RawContent::Row { batch: &batch, row });
         let shape = find_shape(raw, expected).expect("a shape").shape;
         record::read(raw[1], Some(&shape), expected, MessageForms::ALL).map(drop)
     };
@@ -258,7 +258,7 @@ fn prompts_of_a_file_are_texts_or_lists() {
     let text = r#"{"prompt": "a", "completion": "b"}"#;
     let list = r#"{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]}"#;
     for (first, second, said) in [(text, list, "is a list"), (list, text, "is a text")] {
-        let raw = [first, second].map(|line| Raw::Json(line.as_bytes()));
+        let raw = [first, second].map(|line| RawContent::Json(line.as_bytes()));
         let shape = find_shape(raw, expected).expect("a shape").shape;
         let read = |raw| record::read(raw, Some(&shape), expected, MessageForms::ALL);
         assert!(read(raw[0]).is_ok());
@@ -266,7 +266,8 @@ fn prompts_of_a_file_are_texts_or_lists() {
         assert_eq!(fault.reason, Reason::OtherShape);
         assert!(fault.message.contains(said), "{}", fault.message);
     }
-    let raw = [r#"{"prompt": 5, "completion": "b"}"#, text].map(|line| Raw::Json(line.as_bytes()));
+    let raw =
+        [r#"{"prompt": 5, "completion": "b"}"#, text].map(|line| RawContent::Json(line.as_bytes()));
     let shape = find_shape(raw, expected).expect("a shape").shape;
     assert!(record::read(raw[1], Some(&shape), expected, MessageForms::ALL).is_ok());
 }

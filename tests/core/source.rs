@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fastpack_core::Control;
 use fastpack_core::config::{Inputs, Reading, Source};
 use fastpack_core::error::{Error, Result};
-use fastpack_core::source::{Blocks, FoundFiles, InputBlocks, Raw, discover};
+use fastpack_core::source::{Blocks, FoundFiles, InputBlocks, RawContent, discover};
 use tempfile::{TempDir, tempdir};
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -201,7 +201,7 @@ fn lines(texts: &[&str]) -> Vec<(String, u64, String)> {
     let mut all = Vec::new();
     while let Some(block) = blocks.next_block(&Control::default()).expect("a readable file") {
         for record in block.records() {
-            let Raw::Json(bytes) = record.raw else { panic!("a line, got {record:?}") };
+            let RawContent::Json(bytes) = record.raw else { panic!("a line, got {record:?}") };
             let name = block.path.file_name().expect("a file").to_string_lossy().into_owned();
             all.push((name, record.line, String::from_utf8_lossy(bytes).into_owned()));
         }
@@ -226,8 +226,8 @@ fn values(text: &str) -> Vec<(u64, String)> {
     let mut all = Vec::new();
     while let Some(block) = blocks.next_block(&Control::default()).expect("a readable file") {
         all.extend(block.records().map(|record| match record.raw {
-            Raw::Json(bytes) => (record.line, String::from_utf8_lossy(bytes).into_owned()),
-            Raw::Broken { message, .. } => (record.line, format!("broken: {message}")),
+            RawContent::Json(bytes) => (record.line, String::from_utf8_lossy(bytes).into_owned()),
+            RawContent::Broken { message, .. } => (record.line, format!("broken: {message}")),
             other => panic!("a value, got {other:?}"),
         }));
     }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fastpack_core::document::store::{DocumentPart, Log, Store};
+use fastpack_core::document::store::{DocumentPart, DocumentStore, TokenLog};
 use fastpack_core::document::{Document, Documents, INPUTS, TrainedRun};
 use fastpack_core::report::ledger::{Ledger, Reason};
 use fastpack_core::{Control, Origin};
@@ -63,7 +63,7 @@ fn ledger(tokens: u64) -> Ledger {
     ledger
 }
 
-fn append(log: &Log, number: u64, made: &[MadeSizes]) {
+fn append(log: &TokenLog, number: u64, made: &[MadeSizes]) {
     log.append(number, "0a1b", &documents("data.jsonl", made), &ledger(number)).expect("room");
 }
 
@@ -75,13 +75,13 @@ proptest! {
         blocks in prop::collection::vec(prop::collection::vec(made(), 0..6), 0..6),
     ) {
         let (_dir, path) = log();
-        let written = Log::open(&path).expect("a log");
+        let written = TokenLog::open(&path).expect("a log");
         // Whatever the order in which they were finished.
         for (number, made) in blocks.iter().enumerate().rev() {
             append(&written, number as u64, made);
         }
         drop(written);
-        let read = Log::open(&path).expect("a log");
+        let read = TokenLog::open(&path).expect("a log");
         prop_assert_eq!(read.found().collect::<Vec<_>>(), (0..blocks.len() as u64).collect::<Vec<_>>());
         for (number, made) in (0..).zip(&blocks) {
             let (entry, _) = read.entry(number, None).expect("readable").expect("whole");
@@ -101,7 +101,7 @@ proptest! {
         let mut files = Vec::new();
         for is_in_order in [true, false] {
             let (_dir, path) = log();
-            let mut written = Log::open(&path).expect("a log");
+            let mut written = TokenLog::open(&path).expect("a log");
             written.begin_at(first);
             let mut order: Vec<usize> = order.iter().copied().filter(|at| *at < blocks.len()).collect();
             let stopped = stopped.index(blocks.len());
@@ -111,7 +111,7 @@ proptest! {
             for (done, at) in order.iter().enumerate() {
                 if done == stopped && !is_in_order {
                     // A run that was stopped is resumed, and makes the blocks again that were not written.
-                    written = Log::open(&path).expect("a log");
+                    written = TokenLog::open(&path).expect("a log");
                     written.begin_at(first);
                     let found: Vec<u64> = written.found().collect();
                     for missing in order[..done].iter().map(|at| first + *at as u64) {
@@ -133,7 +133,7 @@ proptest! {
     #[test]
     fn a_log_cut_anywhere_holds_the_blocks_before(made in prop::collection::vec(made(), 1..4), cut in any::<prop::sample::Index>()) {
         let (_dir, path) = log();
-        let written = Log::open(&path).expect("a log");
+        let written = TokenLog::open(&path).expect("a log");
         let mut ends = vec![0];
         for number in 0..3 {
             append(&written, number, &made);
@@ -144,7 +144,7 @@ proptest! {
         let cut = cut.index(whole.len() + 1);
         fs::write(&path, &whole[..cut]).expect("room");
 
-        let read = Log::open(&path).expect("a log");
+        let read = TokenLog::open(&path).expect("a log");
         let left = ends.iter().filter(|&&end| end > 0 && end <= cut as u64).count();
         prop_assert_eq!(read.found().len(), left);
         for number in left..3 {
@@ -161,9 +161,9 @@ proptest! {
         threads in 1..4_usize,
     ) {
         let (_dir, path) = log();
-        let log = Arc::new(Log::open(&path).expect("a log"));
-        let mut spilled = Store::with_log(Arc::clone(&log), 0);
-        let mut kept = Store::default();
+        let log = Arc::new(TokenLog::open(&path).expect("a log"));
+        let mut spilled = DocumentStore::with_log(Arc::clone(&log), 0);
+        let mut kept = DocumentStore::default();
         for (number, made) in (0..).zip(&blocks) {
             let documents = documents(&format!("{}.jsonl", number / 2), made);
             let place = log.append(number, "", &documents, &Ledger::default()).expect("room");
@@ -207,20 +207,20 @@ proptest! {
 #[test]
 fn a_block_with_a_spoilt_byte_is_as_good_as_missing() {
     let (_dir, path) = log();
-    let log = Log::open(&path).expect("a log");
+    let log = TokenLog::open(&path).expect("a log");
     append(&log, 0, &[(vec![7; 100], Vec::new(), 1, false)]);
     drop(log);
     let mut bytes = fs::read(&path).expect("a file");
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     fs::write(&path, bytes).expect("room");
-    assert!(Log::open(&path).expect("a log").entry(0, None).expect("readable").is_none());
+    assert!(TokenLog::open(&path).expect("a log").entry(0, None).expect("readable").is_none());
 }
 
 #[test]
 fn a_damaged_block_behind_a_missing_one_waits_for_none() {
     let (_dir, path) = log();
-    let written = Log::open(&path).expect("a log");
+    let written = TokenLog::open(&path).expect("a log");
     let made = |number: u64| {
         let id = u32::try_from(number).expect("small");
         vec![(vec![id; 9], Vec::new(), number, false)]
@@ -237,10 +237,10 @@ fn a_damaged_block_behind_a_missing_one_waits_for_none() {
     *bytes.last_mut().expect("blocks") ^= 1;
     fs::write(&path, bytes).expect("room");
 
-    let log = Arc::new(Log::open(&path).expect("a log"));
+    let log = Arc::new(TokenLog::open(&path).expect("a log"));
     assert_eq!(log.found().collect::<Vec<_>>(), [0, 1, 3]);
     assert!(log.entry(3, None).expect("readable").is_none());
-    let mut store = Store::with_log(Arc::clone(&log), 0);
+    let mut store = DocumentStore::with_log(Arc::clone(&log), 0);
     // The fourth is finished before the third.
     let places = [3, 2].map(|number| {
         let documents = documents("data.jsonl", &made(number));
@@ -258,7 +258,7 @@ fn a_damaged_block_behind_a_missing_one_waits_for_none() {
         [made(3), made(2)].map(|it| it[0].clone())
     );
     drop((loaded, store, log));
-    let read = Log::open(&path).expect("a log");
+    let read = TokenLog::open(&path).expect("a log");
     for number in 0..4 {
         let (entry, _) = read.entry(number, None).expect("readable").expect("whole");
         assert_eq!(entry.documents.iter().map(seen).collect::<Vec<_>>(), made(number));
@@ -279,7 +279,7 @@ fn header(number: u64, bytes: u64) -> Vec<u8> {
 #[test]
 fn any_byte_of_a_header_that_is_another_ends_the_log_before_it() {
     let (_dir, path) = log();
-    let written = Log::open(&path).expect("a log");
+    let written = TokenLog::open(&path).expect("a log");
     append(&written, 0, &[(vec![7; 9], Vec::new(), 1, false)]);
     let start = fs::metadata(&path).expect("a file").len();
     append(&written, 1, &[(vec![8; 9], Vec::new(), 2, false)]);
@@ -289,7 +289,7 @@ fn any_byte_of_a_header_that_is_another_ends_the_log_before_it() {
         let mut bytes = whole.clone();
         bytes[usize::try_from(start).expect("small") + at] ^= 0x80;
         fs::write(&path, bytes).expect("room");
-        let read = Log::open(&path).expect("a log");
+        let read = TokenLog::open(&path).expect("a log");
         assert_eq!(read.found().collect::<Vec<_>>(), [0], "byte {at}");
         assert_eq!(fs::metadata(&path).expect("a file").len(), start);
     }
@@ -305,7 +305,7 @@ fn a_length_that_lies_asks_for_no_memory() {
     lies[16..24].copy_from_slice(&(hole - 64).to_le_bytes());
     file.write_all(&lies).expect("room");
     file.set_len(hole).expect("a hole");
-    let read = Log::open_finished(&path).expect("a log");
+    let read = TokenLog::open_finished(&path).expect("a log");
     assert!(read.entry(0, None).expect("readable").is_none());
 }
 
@@ -317,8 +317,8 @@ fn documents_beyond_four_gibibytes_are_found() {
     let mut file = OpenOptions::new().create_new(true).write(true).open(&path).expect("a file");
     file.write_all(&header(0, hole)).expect("room");
     file.set_len(64 + hole).expect("a hole");
-    let log = Arc::new(Log::open(&path).expect("a log"));
-    let mut store = Store::with_log(Arc::clone(&log), 0);
+    let log = Arc::new(TokenLog::open(&path).expect("a log"));
+    let mut store = DocumentStore::with_log(Arc::clone(&log), 0);
     for number in 1..4 {
         let id = u32::try_from(number).expect("small");
         let documents = documents("data.jsonl", &[(vec![id; 9], Vec::new(), number, true)]);
@@ -335,7 +335,7 @@ fn documents_beyond_four_gibibytes_are_found() {
 #[test]
 fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
     let (_dir, path) = log();
-    let log = Arc::new(Log::open(&path).expect("a log"));
+    let log = Arc::new(TokenLog::open(&path).expect("a log"));
     let ids: Vec<u32> = (0..1 << 20).collect();
     let runs = vec![
         TrainedRun { start: 10, end: 20, weight: 1.0 },
@@ -344,7 +344,7 @@ fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
     let documents =
         documents("data.jsonl", &[(vec![1; 5], Vec::new(), 1, false), (ids, runs, 2, true)]);
     let place = log.append(0, "", &documents, &Ledger::default()).expect("room");
-    let mut store = Store::with_log(log, 0);
+    let mut store = DocumentStore::with_log(log, 0);
     store.push(documents, Some(place));
     let stretch = DocumentPart { document: 1, start: 599_990, length: 20 };
     let loaded =

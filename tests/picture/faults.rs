@@ -2,7 +2,7 @@
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
-use fastpack_picture::Fault;
+use fastpack_picture::PictureFault;
 
 use crate::files::{
     bmp, exif, gif, jpeg, jpeg_segment, packed, png, png_chunk, size, tiff, tiff_picture, webp,
@@ -19,8 +19,8 @@ fn a_file_of_another_format_is_refused_with_its_start() {
         message(b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>"),
         r#"no picture: it starts with `<svg xmlns=\"http`, as no PNG, JPEG, WebP, GIF, BMP or TIFF does"#
     );
-    assert!(matches!(size(b""), Err(Fault::Unknown { .. })));
-    assert!(matches!(size(b"RIFF\x04\0\0\0WAVE"), Err(Fault::Unknown { .. })));
+    assert!(matches!(size(b""), Err(PictureFault::Unknown { .. })));
+    assert!(matches!(size(b"RIFF\x04\0\0\0WAVE"), Err(PictureFault::Unknown { .. })));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_header_that_is_cut_anywhere_is_refused() {
         for length in from..until {
             let fault = size(&file[..length]).expect_err("the header is cut");
             assert!(
-                matches!(fault, Fault::Cut { length: told, .. } if told == length as u64),
+                matches!(fault, PictureFault::Cut { length: told, .. } if told == length as u64),
                 "{fault}"
             );
         }
@@ -133,6 +133,6 @@ fn a_failing_reader_is_its_own_fault() {
     let file = png(&[], &[png_chunk(*b"IDAT", &[0; 9000]), png_chunk(*b"eXIf", &exif(6))]);
     for from in [0, 9000] {
         let failing = Failing { inner: Cursor::new(file.clone()), from };
-        assert!(matches!(fastpack_picture::size(failing), Err(Fault::Read(_))));
+        assert!(matches!(fastpack_picture::size(failing), Err(PictureFault::Read(_))));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::io::{Cursor, Write};
 
-use fastpack_picture::{Fault, Size};
+use fastpack_picture::{PictureFault, Size};
 use flate2::{Compression, Crc, write::ZlibEncoder};
 
 /// The size of the picture in `bytes`.
-pub(crate) fn size(bytes: &[u8]) -> Result<Size, Fault> {
+pub(crate) fn size(bytes: &[u8]) -> Result<Size, PictureFault> {
     fastpack_picture::size(Cursor::new(bytes))
 }
 

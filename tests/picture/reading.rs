@@ -2,7 +2,7 @@
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
-use fastpack_picture::{Fault, Size};
+use fastpack_picture::{PictureFault, Size};
 
 use crate::files::{
     exif, jpeg, jpeg_exif, jpeg_segment, png, png_chunk, short_tag, tiff_picture, webp, webp_chunk,
@@ -29,7 +29,7 @@ impl Seek for Counted {
 }
 
 /// The size of the picture in `file`, and the bytes read of it.
-fn read(file: Vec<u8>) -> (Result<Size, Fault>, usize) {
+fn read(file: Vec<u8>) -> (Result<Size, PictureFault>, usize) {
     let mut counted = Counted { inner: Cursor::new(file), bytes: 0 };
     (fastpack_picture::size(&mut counted), counted.bytes)
 }

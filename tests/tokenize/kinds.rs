@@ -1,4 +1,4 @@
-//! Which engine takes a file, where it leaves something out or has another step than most.
+//! The engine of a file that leaves something out, or has another step than most.
 
 use fastpack_tokenize::Engine;
 use fastpack_tokenize::SpecialTokens::{Add, Omit};

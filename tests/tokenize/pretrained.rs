@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fastpack_tokenize::{Built, Engine, Error, Pretrained};
+use fastpack_tokenize::{BuiltTokenizer, Engine, Error, Pretrained};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ fn classes_without_rules_are_left_to_transformers_by_name() {
 #[test]
 fn what_transformers_built_has_its_version_and_a_hash() {
     let dir = folder(&[("generation_config.json", json!({"eos_token_id": 3}))]);
-    let built = |splits_special_tokens| Built {
+    let built = |splits_special_tokens| BuiltTokenizer {
         transformers: "5.24.0".to_owned(),
         json: bytes().to_string(),
         splits_special_tokens,

@@ -1,4 +1,4 @@
-//! Which tokens a span touches.
+//! The tokens that a span touches.
 
 use fastpack_tokenize::SpecialTokens::{Add, Omit};
 use proptest::prelude::*;

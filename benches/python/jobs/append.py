@@ -29,7 +29,7 @@ import corpus  # noqa: E402
 #: The share of new conversations.
 NEW = 0.01
 
-#: What is measured, in a process of its own.
+#: The script of the measured process.
 RUN = """
 import json, sys, time
 import fastpack

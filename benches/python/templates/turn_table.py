@@ -161,7 +161,7 @@ class Probe:
 
 
 def known(documents: list[list[str]] | None, words: tuple[str, ...]) -> int | None:
-    """How many of some words are trained."""
+    """The number of trained words among some words."""
     if documents is None:
         return None
     return sum(any(word in stretch for document in documents for stretch in document) for word in words)

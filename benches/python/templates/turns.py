@@ -45,7 +45,7 @@ MAX_LENGTH = 16384
 #: Templates that models are published with, by the names of TRL's files; TRL's own are `NAME_training`.
 FAMILIES = ["qwen2_5", "qwen3", "glm4moe", "gptoss"]
 
-#: Those that keep earlier turns, so that a conversation is one document by either template.
+#: Templates that keep earlier turns, so that a conversation is one document by either template.
 KEEPING = ["qwen2_5", "glm4moe", "cohere2", "deepseekv3", "gemma3", "llama3", "phi3_5"]
 
 #: Turns of the assistant in the conversations of the second table.

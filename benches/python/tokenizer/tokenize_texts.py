@@ -68,7 +68,7 @@ def cell(runs: list[dict[str, float]], reference: list[dict[str, float]], name: 
 
 
 def load(runs: list[dict[str, float]]) -> str:
-    """How long loading takes, in milliseconds."""
+    """The time of loading, in milliseconds."""
     return f"{statistics.median(run['load'] for run in runs) * 1e3:.0f}"
 
 

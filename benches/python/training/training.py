@@ -46,7 +46,7 @@ class Case:
     """Documents, and a model that trains on them.
 
     Attributes:
-        name: What a table calls it.
+        name: The name in a table.
         row: Tokens of a packed row.
         rows: Packed rows of a step; the other ways train on the documents of these.
         steps: Steps that are measured, after one that is not.

@@ -18,7 +18,7 @@ from fastpack.arguments.functions import function_at, place_of
 from fastpack.arguments.message import Message
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.manifest import MANIFEST, manifest_of
-from fastpack.dataset.packed_files import Access, LocalFiles, files_of
+from fastpack.dataset.packed_files import LocalFiles, RemoteAccess, files_of
 from fastpack.errors import InputNotFoundError, OptionError
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.mistakes.suggestions import option_hint
@@ -90,7 +90,7 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
         held = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as refused:
         raise _refused(place, None, f"is no TOML: {refused}") from refused
-    return {name: _held(place, name, value) for name, value in held.items()}
+    return {name: _argument_of(place, name, value) for name, value in held.items()}
 
 
 def load_manifest(  # type: ignore[explicit-any]  # as each option has it
@@ -115,7 +115,7 @@ def load_manifest(  # type: ignore[explicit-any]  # as each option has it
         FastpackError: The manifest has changed since fastpack wrote it, or cannot be read.
     """
     named = folder_of("like", folder, takes_urls=True)
-    access = Access.of("pack_dir", storage)
+    access = RemoteAccess.of("pack_dir", storage)
     files = files_of("like", named, access) if is_url(named) else LocalFiles(Path(named))
     place, manifest = files.shown(MANIFEST), manifest_of(files)
     if not manifest and files.content(MANIFEST) is None:
@@ -151,7 +151,7 @@ def options_of_manifest(place: Path, manifest: Mapping[str, JsonValue]) -> dict[
             once = [marked(kind, "once") & held.keys() for kind in OPTIONS[name].kinds.values()]
             for key in frozenset().union(*once):
                 raise _refused(place, f"{name}.{key}", _WHY_ONE_CALL)
-    options = {name: _held(place, name, value) for name, value in recipe.items()}
+    options = {name: _argument_of(place, name, value) for name, value in recipe.items()}
     return {**options, _UNHELD: unheld} if unheld else options
 
 
@@ -212,7 +212,7 @@ def _written(name: str, value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _held(place: Path, name: str, value: object) -> object:
+def _argument_of(place: Path, name: str, value: object) -> object:
     """Converts the value of an option in a file to an argument of a call."""
     known = {option.name for option in options_of("pack_dir")}
     if name not in known:
@@ -222,11 +222,11 @@ def _held(place: Path, name: str, value: object) -> object:
     if name in FUNCTIONS and isinstance(value, str):
         return _loaded(place, name, value)
     if name == "files" and isinstance(value, list) and any(isinstance(file, dict) for file in value):
-        return [_held_source(place, number, source) for number, source in enumerate(value)]
+        return [_source_argument_of(place, number, source) for number, source in enumerate(value)]
     how = OPTIONS[name].has_path
     if how == "always" or (how and isinstance(value, str)):
         return _each_path(value, lambda path: _resolve_path(base, path, always=how == "always"))
-    return _held_value(place, name, value)
+    return _plain_argument_of(place, name, value)
 
 
 def _functions_in(name: str, value: object) -> dict[str, str]:
@@ -246,7 +246,7 @@ def _loaded(place: Path, option: str, function: str) -> object:
         raise _refused(place, option, refused.reason) from refused.__cause__
 
 
-def _held_value(place: Path, name: str, value: object) -> object:
+def _plain_argument_of(place: Path, name: str, value: object) -> object:
     """Converts a value that is no path, function or source."""
     if OPTIONS[name].kinds and isinstance(value, dict):
         _refuse_fields(place, name, value)
@@ -293,7 +293,7 @@ def _with_paths(value: Value, change: Callable[..., str]) -> Value:  # type: ign
     return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]  # a dataclass
 
 
-def _held_source(place: Path, number: int, source: object) -> dict[str, object]:
+def _source_argument_of(place: Path, number: int, source: object) -> dict[str, object]:
     """Converts a source in a file: its paths, and its prompt, are relative to the file."""
     if isinstance(source, str):
         return {"path": _resolve_path(place.parent.absolute(), source, always=True)}

@@ -11,7 +11,7 @@ from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder
 from fastpack.dataset.manifest import MANIFEST, manifest_of, non_shard_files
-from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
+from fastpack.dataset.packed_files import LocalFiles, RemoteAccess, RemoteFiles
 from fastpack.errors import FastpackError, OptionError
 from fastpack.options.native import value_in
 from fastpack.options.storage import Storage
@@ -44,7 +44,7 @@ def kept_tokens(arguments: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
         message = "holds the tokens that are packed; write to a folder of its own"
         raise OptionError(message, "output")
     storage = value_in(arguments, Storage)
-    folder = Folder(source, access=Access(storage.options))
+    folder = Folder(source, access=RemoteAccess(storage.options))
     if not isinstance(folder.files, RemoteFiles):
         message = f"{folder.name} is no folder in remote storage"
         raise FastpackError(message)

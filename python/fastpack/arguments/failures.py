@@ -26,8 +26,8 @@ def about(path: StrPath, fault: str, remedy: str = "") -> Iterator[None]:
 
     Args:
         path: The file.
-        fault: What the code could not do: "cannot be read as parquet".
-        remedy: What would be right.
+        fault: The failed action: "cannot be read as parquet".
+        remedy: The advice to the caller.
     """
     try:
         yield

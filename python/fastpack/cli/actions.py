@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastpack.cli.flags import Function
     from fastpack.options.storage import Storage
 
-__all__ = ["Failed", "completion", "inspect", "pack", "repack", "report", "scan", "tokenizer", "verify"]
+__all__ = ["FailedOutput", "completion", "inspect", "pack", "repack", "report", "scan", "tokenizer", "verify"]
 
 _FALLBACK_LENGTH: Final = 8192
 """The row length of a command line without a command and a length, in tokens."""
@@ -28,7 +28,7 @@ _FALLBACK_LENGTH: Final = 8192
 _SHELLS: Final = ("bash", "zsh", "fish")
 
 
-class Failed(NamedTuple):
+class FailedOutput(NamedTuple):
     """The output of a run that ends with an error.
 
     Attributes:
@@ -82,7 +82,7 @@ def scan(function: Function, arguments: dict[str, object]) -> object:
     if html is not None:
         found.to_html(html)
     error = None if share is None else _too_much_lost(found, share, str(most))
-    return Failed(found, error) if error else _shown(found, following=after_scan(arguments, found))
+    return FailedOutput(found, error) if error else _shown(found, following=after_scan(arguments, found))
 
 
 def inspect(function: Function, arguments: dict[str, object]) -> object:
@@ -107,7 +107,7 @@ def verify(function: Function, arguments: dict[str, object]) -> object:
     if isinstance(found, fastpack.Verification) and not found.ok:
         count = len(found.problems)
         message = f"{found.folder}: {count:,} {'problems' if count > 1 else 'problem'}, listed above"
-        return Failed(found, FastpackError(message))
+        return FailedOutput(found, FastpackError(message))
     return found
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fastpack.types import JsonValue
 
-__all__ = ["Foreseen", "foreseen"]
+__all__ = ["JobDescription", "foreseen"]
 
 _SAMPLE: Final = 2_000
 """The number of records from which sizes are estimated: a second of work at most."""
@@ -33,7 +33,7 @@ _LONGEST: Final = 2**31 - 1
 """The most tokens of a document: the length of rows that hold any."""
 
 
-class Foreseen(NamedTuple):
+class JobDescription(NamedTuple):
     """The description of a job.
 
     Attributes:
@@ -86,7 +86,7 @@ class Foreseen(NamedTuple):
         yield "", "a dry run: nothing was written"
 
 
-def foreseen(arguments: Mapping[str, object]) -> Foreseen:
+def foreseen(arguments: Mapping[str, object]) -> JobDescription:
     """Describes the job of `pack_dir` with these options. It checks all options, and writes nothing."""
     native_options(arguments)
     output = folder_of("output", arguments["output"], takes_urls=True)
@@ -108,7 +108,7 @@ def foreseen(arguments: Mapping[str, object]) -> Foreseen:
         if arguments.get("padding") is None
         else scan.fits[0].rows * scan.fits[0].max_length
     )
-    return Foreseen(
+    return JobDescription(
         scan=scan,
         output=output,
         state=_state(Path(output)),

@@ -8,7 +8,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from fastpack.cli.actions import Failed
+from fastpack.cli.actions import FailedOutput
 from fastpack.cli.commands import COMMANDS
 from fastpack.cli.flags import ALL, with_values
 from fastpack.cli.messages import in_flags
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "sources" in options:
                 options = _with_sources(options)
             shown = command.act(function, options) if command.act else function(**options)
-        if isinstance(shown, Failed):
+        if isinstance(shown, FailedOutput):
             write(shown.shown, as_json=as_json)
             raise shown.error
         write(shown, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from fastpack.arguments.checks import check_choice, local_path
 from fastpack.arguments.failures import about
 from fastpack.dataset.folder import TRAIN, Folder
-from fastpack.dataset.packed_files import Access
+from fastpack.dataset.packed_files import RemoteAccess
 from fastpack.errors import FastpackError, OutputError
 from fastpack.storage.removal import Temporary
 from fastpack.types import NOT_TRAINED
@@ -83,7 +83,7 @@ def export(
     for path in paths:
         if path.exists():
             raise OutputError(17, "is there already; remove it, or export to another path", str(path))
-    packed = Folder(folder, access=Access.of("export", storage, cache_dir))
+    packed = Folder(folder, access=RemoteAccess.of("export", storage, cache_dir))
     table = packed.read(split)
     for name in ("input_ids", "seq_lengths", *(() if format == "megatron" else ("labels",))):
         if name not in table.column_names:

@@ -13,7 +13,7 @@ from fastpack._fastpack import line_fault
 from fastpack.arguments.checks import shown
 from fastpack.arguments.failures import about
 from fastpack.dataset.manifest import is_of_fastpack, json_of, manifest_of
-from fastpack.dataset.packed_files import Access, ListedFile, LocalFiles, files_of
+from fastpack.dataset.packed_files import ListedFile, LocalFiles, RemoteAccess, files_of
 from fastpack.dataset.pictures.references import typed_pictures
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError
 from fastpack.types import IMAGES
@@ -74,12 +74,12 @@ class Folder:
         shards: The files of rows, in order.
     """
 
-    def __init__(self, path: StrPath, *, sized: bool = True, access: Access | None = None) -> None:
+    def __init__(self, path: StrPath, *, sized: bool = True, access: RemoteAccess | None = None) -> None:
         """Reads the manifest.
 
         Args:
             path: The path of the folder; with `access` also a URL.
-            sized: Whether the shards must have the sizes that the manifest records.
+            sized: True if the shards must have the sizes that the manifest records.
             access: The options of remote storage; without them the folder is one of this machine.
 
         Raises:
@@ -91,7 +91,7 @@ class Folder:
         self.manifest = manifest_of(self.files)
         is_ours = is_of_fastpack(self.manifest)
         if isinstance(self.files, LocalFiles):
-            self.shards = list(self._listed() if is_ours else self._found(self.files))
+            self.shards = list(self._listed() if is_ours else self._foreign_shards(self.files))
         else:
             self.shards = list(self._listed()) if is_ours else []
         if not self.shards:
@@ -300,7 +300,7 @@ class Folder:
             listed = ListedFile(name, size if isinstance(size, int) else None, hashed or None, parts)
             yield Shard(listed, _split_of(name), rows if isinstance(rows, int) else None)
 
-    def _found(self, files: LocalFiles) -> Iterator[Shard]:
+    def _foreign_shards(self, files: LocalFiles) -> Iterator[Shard]:
         """The files of rows in a folder without a manifest of fastpack."""
         for folder in (files.path, *(files.path / split for split in _SPLITS)):
             if not folder.is_dir():
@@ -373,7 +373,7 @@ def read(
         >>> rows == report.rows
         True
     """
-    access = Access.of("read", storage, cache_dir)
+    access = RemoteAccess.of("read", storage, cache_dir)
     return Folder(folder, access=access).read(split, columns)
 
 

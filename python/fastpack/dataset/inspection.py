@@ -13,7 +13,7 @@ from fastpack.arguments.plural import counted
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import ROWS, TRAIN, Folder, check_names, expanded, stored_table_of
 from fastpack.dataset.manifest import MANIFEST, report_of
-from fastpack.dataset.packed_files import Access, LocalFiles, RemoteFiles
+from fastpack.dataset.packed_files import LocalFiles, RemoteAccess, RemoteFiles
 from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.dataset.pictures.references import PictureReference, references_of
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
@@ -46,7 +46,7 @@ class PackedDocument(NamedTuple):
             rows have none.
         source: The file of its record; empty if the rows have no origins.
         line: Its line or record in that file, from 1; 0 if the rows have no origins.
-        has_targets: Whether `labels` are its targets, which stand apart from its tokens, such as the answer to a prompt.
+        has_targets: True if `labels` are its targets, which stand apart from its tokens, such as the answer to a prompt.
         label: The label or labels of the document as a whole: a class, a truth for each class, or a judgement; `None`
             where rows have none.
         classes: The names of the classes that `label` tells of; empty where no names are known.
@@ -82,7 +82,7 @@ class PackedRow:
         number: Its number in the file or folder, from 0.
         rows: The number of rows in the file or folder.
         documents: The documents in it; of an answered prompt, one for each answer.
-        has_prompt: Whether its documents are answers to one prompt, each with the tokens of the prompt as its own.
+        has_prompt: True if its documents are answers to one prompt, each with the tokens of the prompt as its own.
         picture_files: Opens their pictures.
     """
 
@@ -117,7 +117,7 @@ class PackedRow:
 
         Args:
             document: One of `documents`.
-            ids: Whether ids are shown though a tokenizer is known.
+            ids: True if ids are shown though a tokenizer is known.
         """
         masks = [label != NOT_TRAINED for label in document.labels]
         pairs = (
@@ -215,7 +215,7 @@ def inspect(
         split: The split of a folder, or of some `Splits`.
         tokenizer: Turns ids to text; if not given, the one that the report names, if it is on this disk or in the hub's
             cache. One that the folder's manifest knows not to be that of the rows is refused.
-        fetch: Whether the small pictures of a notebook and a page are fetched where they lie on web servers or in stores.
+        fetch: True if the small pictures of a notebook and a page are fetched where they lie on web servers or in stores.
             Rows may be from others, so that without it no server that they name is asked, and such a picture is shown as
             `not fetched`.
         storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
@@ -244,7 +244,7 @@ def inspect(
     check_switch("fetch", fetch)
     if isinstance(packed, Splits):
         packed = packed.validation if split == "validation" else packed.train
-    access = Access.of("inspect", storage, cache_dir)
+    access = RemoteAccess.of("inspect", storage, cache_dir)
     found = _read(packed, split, row, access)
     count = found.table.num_rows if found.rows is None else found.rows
     number = _number(row, count, found.where)
@@ -255,7 +255,7 @@ def inspect(
     return PackedRow(found.where, number, count, documents, pretrained, files, has_prompt=has_prompt)
 
 
-class _Found(NamedTuple):
+class _InspectedRows(NamedTuple):
     """The rows of a source, with its tokenizer and its files.
 
     Attributes:
@@ -295,7 +295,7 @@ def _number(row: int, count: int, where: str) -> int:
     return number
 
 
-def _read(packed: pa.Table | StrPath, split: str, row: int, access: Access) -> _Found:
+def _read(packed: pa.Table | StrPath, split: str, row: int, access: RemoteAccess) -> _InspectedRows:
     if not isinstance(packed, (str, os.PathLike)):
         if not hasattr(packed, "schema") or not hasattr(packed, "slice"):
             message = f"must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
@@ -308,7 +308,7 @@ def _read(packed: pa.Table | StrPath, split: str, row: int, access: Access) -> _
     return _read_local(Path(text), split)
 
 
-def _read_local(path: Path, split: str) -> _Found:
+def _read_local(path: Path, split: str) -> _InspectedRows:
     """The rows of a folder, or of a file, of this machine."""
     if path.is_dir():
         folder = Folder(path)
@@ -333,7 +333,7 @@ def _read_local(path: Path, split: str) -> _Found:
     return _found(str(path), table, _report_in(LocalFiles(path.absolute().parent)), {})
 
 
-def _read_remote(url: str, split: str, row: int, access: Access) -> _Found:
+def _read_remote(url: str, split: str, row: int, access: RemoteAccess) -> _InspectedRows:
     """The rows of the shard in remote storage that holds a row."""
     folder, shards = _folder_and_shards(url, split, access)
     count = sum(shard.rows or 0 for shard in shards)
@@ -349,7 +349,7 @@ def _read_remote(url: str, split: str, row: int, access: Access) -> _Found:
     return found._replace(first=number - left, rows=count, folders=(folder,))
 
 
-def _folder_and_shards(url: str, split: str, access: Access) -> tuple[Folder, list[Shard]]:
+def _folder_and_shards(url: str, split: str, access: RemoteAccess) -> tuple[Folder, list[Shard]]:
     """The folder at a URL and the shards of a split; or the folder of the file at a URL, and this file."""
     if not url.rstrip("/").endswith(ROWS):
         folder = Folder(url, access=access)
@@ -367,10 +367,10 @@ def _folder_and_shards(url: str, split: str, access: Access) -> tuple[Folder, li
 
 def _found(
     where: str, table: pa.Table, report: Mapping[str, JsonValue], made_by: Mapping[str, JsonValue]
-) -> _Found:
+) -> _InspectedRows:
     named, digest = report.get("tokenizer"), made_by.get("tokenizer")
     sources, classes = report.get("sources"), report.get("classes")
-    return _Found(
+    return _InspectedRows(
         where,
         table,
         named if isinstance(named, str) else "",
@@ -396,7 +396,7 @@ def _values_of(report: bytes | None) -> Mapping[str, JsonValue]:
         return {}
 
 
-def _documents(found: _Found, row: int) -> Iterator[PackedDocument]:
+def _documents(found: _InspectedRows, row: int) -> Iterator[PackedDocument]:
     """The documents of a row."""
     from fastpack._fastpack import inspect_row  # noqa: PLC0415  loads pyarrow
 
@@ -450,7 +450,9 @@ def _named(label: int | bool | tuple[float, ...] | None, classes: tuple[str, ...
             yield classes[number]
 
 
-def _tokenizer_of(found: _Found, tokenizer: TokenizerArgument | Tokenizer | None) -> Pretrained | None:
+def _tokenizer_of(
+    found: _InspectedRows, tokenizer: TokenizerArgument | Tokenizer | None
+) -> Pretrained | None:
     """The tokenizer given, or the one that the report names; `None` if there is neither."""
     from fastpack.tokenizer.arguments import recorded_tokenizer  # noqa: PLC0415  loads more than tables of ids need
     from fastpack.tokenizer.tokenizer import pretrained  # noqa: PLC0415  likewise

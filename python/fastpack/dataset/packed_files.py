@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from fastpack.types import FsspecFileSystem, StrPath
 
 __all__ = [
-    "Access",
     "HeldFile",
     "ListedFile",
     "LocalFiles",
     "PackedFiles",
+    "RemoteAccess",
     "RemoteFiles",
     "file_in",
     "files_of",
@@ -52,7 +52,7 @@ class ListedFile(NamedTuple):
     parts: str = ""
 
 
-class Access(NamedTuple):
+class RemoteAccess(NamedTuple):
     """The options by which remote storage is read, as the call has them.
 
     Attributes:
@@ -70,7 +70,7 @@ class Access(NamedTuple):
     @classmethod
     def of(
         cls, call: str, storage: Mapping[str, str] | Storage | None, cache_dir: StrPath | None = None
-    ) -> Access:
+    ) -> RemoteAccess:
         """The access of the function `call`, from its arguments."""
         checked = storage_of(storage, call)
         return cls(checked.options, checked.filesystem, checked.block_cache, cache_dir)
@@ -114,7 +114,7 @@ class PackedFiles(Protocol):
         """Files on this machine, fetched if need be; `None` for one for which there is no room."""
 
 
-class _Here(NamedTuple):
+class _LocalFile(NamedTuple):
     """A file of the local disk, which needs no hold."""
 
     path: Path
@@ -175,7 +175,7 @@ class LocalFiles(NamedTuple):
 
     def hold(self, files: Sequence[ListedFile]) -> list[HeldFile | None]:
         """The files themselves."""
-        return [_Here(self.path / file.name) for file in files]
+        return [_LocalFile(self.path / file.name) for file in files]
 
 
 class RemoteFiles:
@@ -183,7 +183,7 @@ class RemoteFiles:
 
     is_remote = True
 
-    def __init__(self, url: str, access: Access) -> None:
+    def __init__(self, url: str, access: RemoteAccess) -> None:
         """Takes the URL, and the options that open it.
 
         Raises:
@@ -198,7 +198,7 @@ class RemoteFiles:
         self._cache_dir = cache_folder(access.cache_dir)
         self._room: int | None = None
 
-    def __reduce__(self) -> tuple[type[RemoteFiles], tuple[str, Access]]:
+    def __reduce__(self) -> tuple[type[RemoteFiles], tuple[str, RemoteAccess]]:
         """Pickles the URL and the options."""
         return RemoteFiles, (self.url, self.access)
 
@@ -259,7 +259,7 @@ class RemoteFiles:
         return list(self._native.hold(listed, self._cache_dir, self.room))
 
 
-def files_of(option: str, folder: StrPath, access: Access | None) -> LocalFiles | RemoteFiles:
+def files_of(option: str, folder: StrPath, access: RemoteAccess | None) -> LocalFiles | RemoteFiles:
     """The files of a folder: a path of this machine; with `access` also a URL, or a path of a filesystem of `fsspec`.
 
     Raises:

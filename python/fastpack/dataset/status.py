@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fastpack import _fastpack
 from fastpack.arguments.checks import folder_of
 from fastpack.arguments.urls import is_url
-from fastpack.dataset.packed_files import Access, RemoteFiles
+from fastpack.dataset.packed_files import RemoteAccess, RemoteFiles
 from fastpack.options.storage import Storage, storage_of
 from fastpack.storage.remote_options import choose_storage
 
@@ -120,7 +120,7 @@ def status(folder: StrPath, *, storage: Mapping[str, str] | Storage | None = Non
     if is_url(name):
         native = choose_storage((), Storage(options))
         if name.lower().startswith(_READ_ONLY):
-            return _parse_status(RemoteFiles(name, Access(options)).status())
+            return _parse_status(RemoteFiles(name, RemoteAccess(options)).status())
     return _parse_status(_fastpack.status(name, native))
 
 

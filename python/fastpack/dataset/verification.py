@@ -20,7 +20,7 @@ from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.arguments.urls import is_url
 from fastpack.dataset.folder import Folder, column_differences, table_of
 from fastpack.dataset.manifest import MANIFEST, NOT_THERE, change_of, non_shard_files, report_of
-from fastpack.dataset.packed_files import Access, RemoteFiles
+from fastpack.dataset.packed_files import RemoteAccess, RemoteFiles
 from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.dataset.pictures.references import references_of
 from fastpack.errors import FastpackError, OptionError
@@ -152,7 +152,7 @@ def verify(
         folder: The folder; also a URL of one in remote storage, whose files are fetched once more, one at a time.
         tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
         sample: About how many documents are tokenized again; 0 for none.
-        pictures: Whether every picture of the rows is opened, all its pixels are read, and its size is compared. It needs
+        pictures: True to open every picture of the rows, read all its pixels, and compare its size. It needs
             Pillow. Those in remote storage are fetched, those on web servers if the job did; without it none is, and documents
             that show one are not tokenized again.
         filter: The function that chose the records, as it was given to `pack_dir`. Without it, the documents of a job that
@@ -180,14 +180,14 @@ def verify(
     """
     check_type("sample", sample, int, "a number of documents")
     check_switch("pictures", pictures)
-    access = Access.of("verify", storage)
+    access = RemoteAccess.of("verify", storage)
     packed = Folder(folder, sized=False, access=access)
     with tempfile.TemporaryDirectory() as fetched:
         if isinstance(packed.files, RemoteFiles):
             largest = max(shard.file.bytes or 0 for shard in packed.shards)
             packed.files = packed.files.checked_afresh(fetched, largest)
         files = PictureFiles([packed], access=access) if pictures else None
-        checked = _Checked(packed, files)
+        checked = _Findings(packed, files)
         for shard in packed.shards:
             checked.look_at(shard)
         for file in non_shard_files(packed.manifest):
@@ -196,11 +196,11 @@ def verify(
         if isinstance(rows, list) and not checked.problems and sample > 0:
             functions = {"filter": filter, "map": map}
             passed = {name: function for name, function in functions.items() if function is not None}
-            checked.make_again(tokenizer, sample, passed, storage)
+            checked.tokenize_again(tokenizer, sample, passed, storage)
         return checked.verification()
 
 
-class _Checked:
+class _Findings:
     """The counts, problems and notes so far."""
 
     def __init__(self, packed: Folder, pictures: PictureFiles | None) -> None:
@@ -315,7 +315,7 @@ class _Checked:
             for difference in column_differences(schema, wanted)
         ]
 
-    def make_again(
+    def tokenize_again(
         self,
         tokenizer: StrPath | Tokenizer | None,
         sample: int,
@@ -382,7 +382,7 @@ class _Checked:
         self._compare_sample(again, table, 0 if fetches else left_out)
 
     def _compare_sample(self, again: Folder, table: pa.Table, unfetched: int) -> None:
-        """Compares a sample that was packed again, of which so many documents show pictures that were not fetched."""
+        """Compares a sample that was packed again; `unfetched` documents show pictures that were not fetched."""
         if unfetched:
             self._notes.append(
                 f"{counted(unfetched, 'document')} of the sample, whose pictures are not on this machine: pass pictures=True to "

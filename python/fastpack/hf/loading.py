@@ -85,11 +85,11 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
     rows = datasets.Dataset(whole.data, info=info, split=whole.split)
     shown = shown_columns(stored.schema)
     if shown is not None:
-        rows.set_transform(_Expansion(shown, stored.schema.remove_metadata()))
+        rows.set_transform(_CompactExpansion(shown, stored.schema.remove_metadata()))
     return rows
 
 
-class _Expansion:
+class _CompactExpansion:
     """A transform of `datasets` that expands rows in the compact layout on access."""
 
     def __init__(self, shown: list[str], stored: pa.Schema) -> None:
@@ -97,7 +97,7 @@ class _Expansion:
 
     def __eq__(self, other: object) -> bool:
         """True if the other one expands in the same way: `concatenate_datasets` keeps a transform that all its rows have."""
-        if not isinstance(other, _Expansion):
+        if not isinstance(other, _CompactExpansion):
             return NotImplemented
         return self._shown == other._shown and self._stored == other._stored
 

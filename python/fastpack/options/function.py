@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Record: TypeAlias = dict[str, object]
 
-__all__ = ["FUNCTION", "Function", "OfRecords", "check_fingerprint", "function_of"]
+__all__ = ["FUNCTION", "BatchedRecordFunction", "Function", "check_fingerprint", "function_of"]
 
 Returned = TypeVar("Returned")
 
@@ -134,7 +134,7 @@ def function_of(option: str, value: object) -> Function[object] | None:
     return Function(value)
 
 
-class OfRecords(Generic[Returned]):
+class BatchedRecordFunction(Generic[Returned]):
     """A function of one record as one of batches."""
 
     def __init__(self, function: Function[Returned]) -> None:

@@ -82,7 +82,7 @@ _PROCESSOR: Final = "processor"
 """The key of the processor that the parts of a call share."""
 
 
-def _taken(group: str, arguments: Mapping[str, object]) -> SimpleNamespace:
+def _option_values(group: str, arguments: Mapping[str, object]) -> SimpleNamespace:
     """The options of one group, with the values of the caller or the defaults."""
     return SimpleNamespace(**{option.name: option.value_in(arguments) for option in group_of(group)})
 
@@ -96,7 +96,7 @@ def value_in(arguments: Mapping[str, object], kind: type[V]) -> V:
 
 def native_packing(arguments: Mapping[str, object]) -> _fastpack.PackOptions:
     """Makes the packing options."""
-    return _fastpack.PackOptions(**vars(_taken(PACKING, arguments)))
+    return _fastpack.PackOptions(**vars(_option_values(PACKING, arguments)))
 
 
 def native_options(
@@ -104,7 +104,7 @@ def native_options(
     shares: Sequence[tuple[str, float | None, float]] | None = None,
 ) -> _fastpack.Options:
     """Makes the options of a run, of which the sources have shares if documents are drawn."""
-    run = _taken(RUN, arguments)
+    run = _option_values(RUN, arguments)
     run.columns = _columns(arguments)
     images, processor = images_of(arguments), processor_of(arguments)
     resolved = {
@@ -135,7 +135,7 @@ def processor_of(arguments: Mapping[str, object]) -> PictureProcessor | None:
     if images is None:
         return None
     storage = value_in(arguments, Storage)
-    tokenizer = _taken(MODEL, arguments).tokenizer
+    tokenizer = _option_values(MODEL, arguments).tokenizer
     of_call = arguments.get(_PROCESSOR)
     processor = of_call if isinstance(of_call, CallProcessor) else CallProcessor()
     return processor.load(images, tokenizer, revision=storage.revision, token=storage.token)
@@ -152,8 +152,8 @@ def _columns(arguments: Mapping[str, object]) -> object:
     Rows of `mlm` have `token_type_ids` where a call of the tokenizer returns them, because the model reads them.
     """
     run, model, storage = (
-        _taken(RUN, arguments),
-        _taken(MODEL, arguments),
+        _option_values(RUN, arguments),
+        _option_values(MODEL, arguments),
         value_in(arguments, Storage),
     )
     if run.columns is not None or objective_of(arguments).kind != "mlm" or model.tokenizer is None:
@@ -223,7 +223,7 @@ def native_model(
     A function without a fingerprint is warned of where the run cannot be resumed for it; of a stream, which `resumes` from a
     state, at its first table.
     """
-    model, storage = _taken(MODEL, arguments), value_in(arguments, Storage)
+    model, storage = _option_values(MODEL, arguments), value_in(arguments, Storage)
     loaded = None
     if model.tokenizer is None:
         check_access(storage.revision, storage.token)

@@ -35,7 +35,7 @@ __all__ = [
     "SPLITTING_CALLS",
     "TOKENIZING_CALLS",
     "TRAINING_CALLS",
-    "Differs",
+    "CallDifferences",
     "Flag",
     "Option",
 ]
@@ -175,7 +175,7 @@ class Flag(NamedTuple):
         return f"{name} {value}"
 
 
-class Differs(NamedTuple):
+class CallDifferences(NamedTuple):
     """The differences of an option in one call.
 
     Attributes:
@@ -214,7 +214,7 @@ class Option(NamedTuple):
     calls: frozenset[str]
     doc: str
     group: str = ""
-    differs: Mapping[str, Differs] = {}
+    differs: Mapping[str, CallDifferences] = {}
     flag: Flag | None = None
     objectives: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = {}

@@ -12,7 +12,7 @@ from fastpack.options.option import (
     REQUIRED,
     SPLITTING_CALLS,
     TRAINING_CALLS,
-    Differs,
+    CallDifferences,
     Flag,
     Option,
 )
@@ -160,7 +160,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "of a data set on the hub (`hf://datasets/ORG/NAME`)."
         ),
         differs={
-            "pack_table": Differs(
+            "pack_table": CallDifferences(
                 doc=(
                     "A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. "
                     "A `pa.Table` is known again by its content, and a `datasets.Dataset` by its fingerprint: the same "
@@ -169,14 +169,14 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
                     "is refused unless `exists` is `overwrite`."
                 )
             ),
-            "pack_records": Differs(
+            "pack_records": CallDifferences(
                 doc=(
                     "A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. "
                     "A generator has no fingerprint, so a stopped job starts over, a finished one is refused unless "
                     "`exists` is `overwrite`, and only one of several ranks may call this."
                 )
             ),
-            "repack": Differs(
+            "repack": CallDifferences(
                 type="StrPath", default=REQUIRED, doc="Another folder; made if it is not there."
             ),
         },
@@ -208,7 +208,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "same ones in every call, in any file format, equal ones together."
         ),
         differs={
-            "stream": Differs(
+            "stream": CallDifferences(
                 type="float | str | None",
                 doc=(
                     "How much is held out of the stream for validation, as in `pack_dir`: the same records in every "
@@ -216,7 +216,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
                     "table. `stream.validation` is a stream of the records held out."
                 ),
             ),
-            "pack_dir": Differs(
+            "pack_dir": CallDifferences(
                 doc=(
                     "How many documents are set aside for validation and packed into `validation-*` files beside the "
                     "`train-*` files: a number such as 1000, or a share such as 0.01 or `1%`. Records are "
@@ -224,7 +224,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
                     "equal ones together."
                 )
             ),
-            "repack": Differs(
+            "repack": CallDifferences(
                 doc=(
                     "As in `pack_dir`; must be given where the tokens were kept with it. With the same `seed` it sets the "
                     "same documents aside, whatever else differs."
@@ -299,7 +299,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "the same `now` alone."
         ),
         differs={
-            "stream": Differs(
+            "stream": CallDifferences(
                 doc=(
                     "A folder that keeps what a later call would make again: here the number of rows that each lane has, which several "
                     "ranks need to end at the same step. "

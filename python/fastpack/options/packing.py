@@ -12,7 +12,7 @@ from fastpack.options.option import (
     PACKED_OBJECTIVES,
     PACKING,
     PIECE_CALLS,
-    Differs,
+    CallDifferences,
     Flag,
     Option,
 )
@@ -263,7 +263,7 @@ PACKING_OPTIONS: Final[tuple[Option, ...]] = (
         'Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as its document.',
         group=PACKING,
         differs={
-            "scan": Differs(
+            "scan": CallDifferences(
                 type="int | Sequence[int]",
                 default=(2048, 4096, 8192, 16384, 32768),
                 doc="The lengths of rows to try, one or several.",
@@ -286,7 +286,7 @@ PACKING_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=PACKING,
         differs={
-            "stream": Differs(
+            "stream": CallDifferences(
                 type="StreamStrategy | BestFit | Sequential | Concat | Unpacked",
                 default="best_fit",
                 doc=(
@@ -311,10 +311,12 @@ PACKING_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=PACKING,
         differs={
-            "plan": Differs(
+            "plan": CallDifferences(
                 doc="As in `pack_files`, where a length of unknown kind counts as a conversation without turns."
             ),
-            "repack": Differs(doc="As in `pack_files`; `trim` only where the tokens were kept with it."),
+            "repack": CallDifferences(
+                doc="As in `pack_files`; `trim` only where the tokens were kept with it."
+            ),
         },
         flag=Flag(
             "--overlong",

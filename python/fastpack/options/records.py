@@ -15,7 +15,7 @@ from fastpack.options.option import (
     RUN,
     TOKENIZING_CALLS,
     TRAINING_CALLS,
-    Differs,
+    CallDifferences,
     Flag,
     Option,
 )
@@ -155,7 +155,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         differs={
             **dict.fromkeys(
                 ("pack_files", "pack_dir"),
-                Differs(
+                CallDifferences(
                     type="StrPath | Iterable[StrPath | Source] | NamedSources | None",
                     doc=(
                         "Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a "
@@ -167,7 +167,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
                     ),
                 ),
             ),
-            "stream": Differs(
+            "stream": CallDifferences(
                 type="StrPath | Iterable[StrPath | Source] | Records | NamedSources | None",
                 doc=(
                     "Files as in `pack_files`; or a source of records that begins anew for each epoch: a function that returns an iterator of "
@@ -259,7 +259,9 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         differs={
-            "stream": Differs(doc="As in `pack_files`, but a stream fails at its end, when all is counted."),
+            "stream": CallDifferences(
+                doc="As in `pack_files`, but a stream fails at its end, when all is counted."
+            ),
         },
         flag=Flag(
             "--max-lost",

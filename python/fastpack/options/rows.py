@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Final
 
-from fastpack.options.option import PADDED_OBJECTIVES, ROW_CALLS, RUN, Differs, Flag, Option
+from fastpack.options.option import PADDED_OBJECTIVES, ROW_CALLS, RUN, CallDifferences, Flag, Option
 from fastpack.options.value import Value
 from fastpack.types import PadTo, Side  # noqa: TC001  the types of fields are looked at
 
@@ -82,7 +82,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         differs={
-            "pack_files": Differs(
+            "pack_files": CallDifferences(
                 type="Sequence[Column | str] | None",
                 doc=(
                     "The columns of the rows, in their order. If not given, those of the `objective`: `input_ids`, `labels`, "
@@ -94,7 +94,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
                     "the answer that a reward compares."
                 ),
             ),
-            "pack_table": Differs(
+            "pack_table": CallDifferences(
                 type="Sequence[str] | None",
                 doc=(
                     "As in `pack_files`, and further columns of the table, which rows in memory carry: a column of lists "

@@ -16,7 +16,7 @@ from fastpack.options.option import (
     RUN,
     RUNNING_CALLS,
     TOKENIZING_CALLS,
-    Differs,
+    CallDifferences,
     Flag,
     Option,
 )
@@ -150,7 +150,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=MODEL,
         differs={
-            "repack": Differs(
+            "repack": CallDifferences(
                 doc="The tokenizer that made the tokens, as in `pack_files`; needed by objectives that put tokens of their own into rows."
             )
         },

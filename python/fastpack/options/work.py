@@ -11,7 +11,7 @@ from fastpack.options.option import (
     RUN,
     RUNNING_CALLS,
     TRAINING_CALLS,
-    Differs,
+    CallDifferences,
     Flag,
     Option,
 )
@@ -30,7 +30,7 @@ from fastpack.types import (  # noqa: TC001  the types of fields are looked at
 __all__ = ["WORK_OPTIONS", "Ranks", "Select", "Weights"]
 
 
-class _OfStream(Value):
+class _StreamValue(Value):
     """A value of a stream."""
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class _OfStream(Value):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class Select(_OfStream):
+class Select(_StreamValue):
     """The records that a stream takes: `select={"lang": "en"}` is `select=Select({"lang": "en"})`.
 
     Args:
@@ -82,7 +82,7 @@ class Select(_OfStream):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class Weights(_OfStream):
+class Weights(_StreamValue):
     """The shares of sources: `weights={"web": 3, "code": 1}` is `weights=Weights({"web": 3, "code": 1})`.
 
     Args:
@@ -125,7 +125,7 @@ class Weights(_OfStream):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Ranks(_OfStream):
+class Ranks(_StreamValue):
     """The data-parallel ranks that share a stream.
 
     Args:
@@ -226,7 +226,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             "where stderr is a terminal."
         ),
         differs={
-            "stream": Differs(default=False, doc="As in `pack_files`, but no bar unless asked for."),
+            "stream": CallDifferences(default=False, doc="As in `pack_files`, but no bar unless asked for."),
         },
         flag=Flag("--progress", "draw a bar", switch=True, unset="where stderr is a terminal"),
         once=True,
@@ -290,7 +290,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         differs=dict.fromkeys(
             ("pack_files", "pack_dir"),
-            Differs(
+            CallDifferences(
                 type="Mapping[str, float] | Weights | None",
                 doc=(
                     "The share of each source that `files` names, as a dict. Documents are drawn by `seed` from all of a "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 from fastpack.arguments.failures import noted
 from fastpack.errors import OptionTypeError
 from fastpack.options import OPTIONS
-from fastpack.options.function import FUNCTION, Function, OfRecords, function_of
+from fastpack.options.function import FUNCTION, BatchedRecordFunction, Function, function_of
 from fastpack.options.objective import Custom, objective_of
 from fastpack.records.function_fingerprints import OBJECTIVE, identities_of
 
@@ -86,7 +86,7 @@ def transform(
     identity, unnamed = identities_of(functions, unknown, shared=shared) if unknown else ([], [])
     kept, changed, objective = functions.values()
     of_kept, of_changed, of_objective = (
-        None if it is None or it.per == "batch" else OfRecords(it) for it in functions.values()
+        None if it is None or it.per == "batch" else BatchedRecordFunction(it) for it in functions.values()
     )
     return NativeTransform(
         filter=None
@@ -111,7 +111,7 @@ def transform(
 
 
 def _of_batches(  # type: ignore[explicit-any]  # of any result
-    option: str, function: Function[Any], of_records: OfRecords[Any] | None
+    option: str, function: Function[Any], of_records: BatchedRecordFunction[Any] | None
 ) -> BatchFunction:
     """A function of batches: the one that is given, or one made from a function of records."""
     if of_records is None:

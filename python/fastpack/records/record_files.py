@@ -28,7 +28,7 @@ _CHUNK: Final = 1 << 24
 """Bytes that are searched for line breaks at once."""
 
 
-class _Records(Protocol):
+class _FileRecords(Protocol):
     """The records of a file."""
 
     def record(self, row: int) -> RawRecord:
@@ -40,7 +40,7 @@ class RecordFiles:
 
     def __init__(self) -> None:
         """Opens nothing yet."""
-        self._opened: dict[tuple[str, int, int], _Records] = {}
+        self._opened: dict[tuple[str, int, int], _FileRecords] = {}
         self._lock = threading.Lock()
 
     def record(self, path: Path, row: int) -> RawRecord:
@@ -64,7 +64,7 @@ class RecordFiles:
                 raise ValueError(message) from None
 
 
-def _records_of(path: Path) -> _Records:
+def _records_of(path: Path) -> _FileRecords:
     with path.open("rb") as file:
         begin = file.read(6)
     if begin.startswith(b"PAR1"):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from fastpack.dataset.packed_files import Access
+    from fastpack.dataset.packed_files import RemoteAccess
     from fastpack.options.storage import Storage
     from fastpack.types import JsonValue, StrPath
 
@@ -115,9 +115,9 @@ class Report(ReportFacts):
             InputNotFoundError: The folder is not there, or holds no report.
         """
         if isinstance(table, (str, os.PathLike)):
-            from fastpack.dataset.packed_files import Access  # noqa: PLC0415  reports in memory need no file
+            from fastpack.dataset.packed_files import RemoteAccess  # noqa: PLC0415  reports in memory need no file
 
-            return cls.from_json(_report_of(os.fspath(table), Access.of("Report.of", storage)))
+            return cls.from_json(_report_of(os.fspath(table), RemoteAccess.of("Report.of", storage)))
         if isinstance(table, Splits):
             table = table.train
         if isinstance(table, Report):
@@ -384,17 +384,17 @@ class Report(ReportFacts):
         facts = None
         if packed is not None:
             from fastpack.dataset.folder import Folder  # noqa: PLC0415  reports in memory need no file
-            from fastpack.dataset.packed_files import Access  # noqa: PLC0415  likewise
+            from fastpack.dataset.packed_files import RemoteAccess  # noqa: PLC0415  likewise
             from fastpack.dataset.row_facts import facts_of  # noqa: PLC0415  likewise
 
-            facts = facts_of(Folder(packed, access=Access.of("Report.to_html", storage)), self)
+            facts = facts_of(Folder(packed, access=RemoteAccess.of("Report.to_html", storage)), self)
         write_html(path, report_html(self, facts))
 
 
 _NO_REPORT: Final = "holds no report.json, which `pack_dir` and `fastpack pack` write"
 
 
-def _report_of(folder: str, access: Access) -> bytes:
+def _report_of(folder: str, access: RemoteAccess) -> bytes:
     """The text of the report of a folder, or of a file in one."""
     from fastpack.arguments.failures import about  # noqa: PLC0415  reports in memory need no file
     from fastpack.dataset.manifest import REPORT, report_of  # noqa: PLC0415  likewise

@@ -29,7 +29,7 @@ class NativeProgress(Protocol):
         """Takes a reading of the counters."""
 
 
-class _Drawn:
+class _ProgressCallback:
     """Adapts a bar to the callback of the native module."""
 
     def __init__(self, bar: Bar) -> None:
@@ -48,20 +48,20 @@ class _Drawn:
 def watcher(progress: ProgressOption) -> NativeProgress | None:
     """The callback for `progress`: a bar, the caller's own, or none."""
     if callable(progress):
-        return functools.partial(_tell, progress)
+        return functools.partial(_call_progress, progress)
     check_type("progress", progress, (bool, type(None)), "True, False or a function of a fastpack.Progress")
     if progress is False:
         return None
     from fastpack.report.display.progress import NotebookBar, TerminalBar, in_notebook  # noqa: PLC0415  where one is drawn
 
     if in_notebook():
-        return _Drawn(NotebookBar())
+        return _ProgressCallback(NotebookBar())
     if sys.stderr is not None and (progress or sys.stderr.isatty()):
-        return _Drawn(TerminalBar(sys.stderr))
+        return _ProgressCallback(TerminalBar(sys.stderr))
     return None
 
 
-def _tell(progress: Callable[[Progress], object], *reading: str | int) -> None:
+def _call_progress(progress: Callable[[Progress], object], *reading: str | int) -> None:
     """Tells a function of the caller's a reading of the counters."""
     with noted("while fastpack called `progress`"):
         progress(Progress(*reading))  # type: ignore[arg-type]  # as `NativeProgress` has them
@@ -74,5 +74,5 @@ def watching(progress: ProgressOption) -> Iterator[NativeProgress | None]:
     try:
         yield callback
     finally:
-        if isinstance(callback, _Drawn):
+        if isinstance(callback, _ProgressCallback):
             callback.clear()

@@ -96,7 +96,7 @@ def column_of(
 
 
 def _remedy(shape: tuple[int, ...], mask: npt.NDArray[np.bool_] | None) -> str:
-    """How to give a column of another shape than its sequences."""
+    """The advice for a column of another shape than its sequences."""
     if mask is None or len(shape) < 2 or shape[0] != len(mask):  # noqa: PLR2004  sequences, and their tokens
         return "padded columns need `attention_mask`, flat ones `lengths`"
     width = mask.shape[1]

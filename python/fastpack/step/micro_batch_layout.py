@@ -1,4 +1,4 @@
-"""`Places`: where the tokens of the sequences of a micro-batch stand, and the columns that are laid out so."""
+"""`TokenPlaces`: where the tokens of the sequences of a micro-batch stand, and the columns that are laid out so."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from fastpack.step.columns import Array, TokenColumn
     from fastpack.step.plan import StepPlan
 
-__all__ = ["Places"]
+__all__ = ["TokenPlaces"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
+class TokenPlaces:
     """The places of the tokens of the sequences of a micro-batch.
 
     Attributes:
         members: The sequences (int64).
         lengths: The tokens of each (int64).
-        starts: Where each begins (int64).
+        starts: The first token of each (int64).
         gaps: The padding behind each, which aligns the next; one of padding alone where there is no sequence (int64).
         total: The tokens of all, with this padding.
     """
@@ -35,7 +35,7 @@ class Places:
     total: int
 
     @classmethod
-    def of(cls, plan: StepPlan, members: npt.NDArray[np.int64]) -> Places:
+    def of(cls, plan: StepPlan, members: npt.NDArray[np.int64]) -> TokenPlaces:
         """The places of sequences that share a micro-batch."""
         multiple = plan.align_to
         lengths = plan.lengths[members]

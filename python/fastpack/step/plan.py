@@ -54,7 +54,7 @@ class StepPlan:
         align_to: The multiple of tokens that a sequence takes in its micro-batch.
         lengths: The tokens of each sequence that are trained on (int64): fewer than were given where it was cut, 0 where it was
             dropped.
-        offsets: Where the sequences of each micro-batch begin in `members`, and the number of all (int64).
+        offsets: The first sequence of each micro-batch in `members`, and the number of all (int64).
         members: The sequences of all micro-batches (int64).
         costs: The cost of each micro-batch (float64).
         mini_batches: The optimizer step of each place (int64).

@@ -50,7 +50,7 @@ def committed(arguments: Mapping[str, object], pack: Callable[[Mapping[str, obje
 
     Args:
         arguments: The arguments of the call, with an `output` on the hub.
-        pack: What packs into a folder.
+        pack: The call that packs into a folder.
 
     Returns:
         What `pack` returns.

@@ -49,7 +49,7 @@ _NAMED_IN_MESSAGES = 20
 
 
 class _DatasetName(NamedTuple):
-    """A name of a data set, taken apart.
+    """The parts of the name of a data set.
 
     Attributes:
         text: The name as it was written.

@@ -51,7 +51,7 @@ def remote_pictures(
     Args:
         storage: The storage of the call.
         cache_dir: The folder that holds what is kept of fetched files; a folder of the user if it is not given.
-        hub: Whether pictures are known to lie on the hub, so that its package is imported if nothing else has.
+        hub: True if pictures are known to lie on the hub, so that its package is imported if nothing else has.
     """
     filesystem = choose_filesystem(storage.filesystem)
     native = choose_storage((), storage, cache_dir=cache_dir, filesystem=filesystem)

@@ -67,18 +67,18 @@ class Temporary:
         try:
             os.link(self.path, self._place)
         except FileExistsError:
-            raise self._taken() from None
+            raise self._foreign_file_error() from None
         except OSError:
             # The file system has no second names.
             if os.path.lexists(self._place):
-                raise self._taken() from None
+                raise self._foreign_file_error() from None
             self.path.replace(self._place)
 
     def write_over(self, is_ours: Callable[[bytes], bool]) -> None:
         """Brings the file to its place, over one that fastpack wrote if there is one.
 
         Args:
-            is_ours: Whether the beginning of a file tells that fastpack wrote it.
+            is_ours: True if the beginning of a file tells that fastpack wrote it.
 
         Raises:
             OutputError: Something lies there that fastpack did not write.
@@ -88,15 +88,15 @@ class Temporary:
         except FileNotFoundError:
             return self.place()
         if not stat.S_ISREG(found.st_mode):
-            raise self._taken()
+            raise self._foreign_file_error()
         with self._place.open("rb") as file:
             begin = file.read(_BEGIN)
         if begin and not is_ours(begin):
-            raise self._taken()
+            raise self._foreign_file_error()
         self.path.replace(self._place)
         return None
 
-    def _taken(self) -> OutputError:
+    def _foreign_file_error(self) -> OutputError:
         reason = "is there already, and fastpack did not write it; move it away, or write to another path"
         return OutputError(errno.EEXIST, reason, str(self._place))
 

@@ -25,7 +25,7 @@ from fastpack.streaming.serving.messages import (
     welcome_of,
 )
 from fastpack.streaming.serving.place_file import step_of
-from fastpack.streaming.serving.protocol import START, Client, Place
+from fastpack.streaming.serving.protocol import START, Client, StreamPosition
 from fastpack.streaming.states import loaded, state_text, text_of
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class StreamConnection(Closing):
         try:
             with self._lock:
                 before = self._client.place
-                table, place = self._take()
+                table, place = self._receive_table()
                 self._client.place = place
                 # The table is there, whether the server hears of it or not: the next call would notice its end.
                 self._now().acknowledge(str(self._name), place.step)
@@ -199,7 +199,7 @@ class StreamConnection(Closing):
             self._hang_up()
             raise
 
-    def _take(self) -> tuple[pa.Table, Place]:
+    def _receive_table(self) -> tuple[pa.Table, StreamPosition]:
         """Receives the next table, and the place behind it."""
         if self._ended:
             raise StopIteration
@@ -211,9 +211,9 @@ class StreamConnection(Closing):
         except Exception as failed:
             if self._ended:
                 raise StopIteration from failed  # another thread has closed it
-            raise self._failed(failed, self._lost) from failed
+            raise self._failed(failed, self._connection_lost) from failed
 
-    def _receive(self, exchange: Exchange) -> tuple[pa.Table, Place]:
+    def _receive(self, exchange: Exchange) -> tuple[pa.Table, StreamPosition]:
         """Receives messages up to the next table."""
         import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
@@ -227,13 +227,13 @@ class StreamConnection(Closing):
                 name, step, sizes, values = content_of(content, str, int, list, bytes)
                 if self._client.is_next(name, step):
                     table = pa.Table.from_batches(batches).replace_schema_metadata(metadata_of(sizes, values))
-                    return table, Place(step, state_text(table))
+                    return table, StreamPosition(step, state_text(table))
             elif kind == "end":
                 self._ended = True
                 raise StopIteration
             elif kind == "error":
                 error = error_of(content)
-                raise self._lost(str(error)) if isinstance(error, ConnectionLostError) else error
+                raise self._connection_lost(str(error)) if isinstance(error, ConnectionLostError) else error
             elif kind != "pulse":
                 raise ForeignError
 
@@ -248,7 +248,7 @@ class StreamConnection(Closing):
         message = f"no stream is served at `{self._address}`: {reason}"
         return ConnectionLostError(message)
 
-    def _lost(self, reason: str) -> ConnectionLostError:
+    def _connection_lost(self, reason: str) -> ConnectionLostError:
         message = (
             f"the stream at `{self._address}` was lost after table {self.step}: {reason}; ask for the next table to connect "
             "again, or call `fastpack.connect` with the `state_dict()` of this connection"
@@ -274,7 +274,7 @@ class StreamConnection(Closing):
 
         Args:
             state_dict: The state of this rank, or of all ranks.
-            strict: Whether a state of other inputs or options is refused.
+            strict: True if a state of other inputs or options is refused.
 
         Raises:
             OptionError: It is no state.
@@ -310,8 +310,8 @@ class StreamConnection(Closing):
             self._lock.release()
 
 
-def _place_of(state_dict: object) -> Place:
+def _place_of(state_dict: object) -> StreamPosition:
     """The place of a state."""
     text = text_of(state_dict)
     _fastpack.check_state(text)
-    return Place(step_of(text), text)
+    return StreamPosition(step_of(text), text)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["sampled_epoch"]
 
 
-class _Size(NamedTuple):
+class _SourceSize(NamedTuple):
     """The estimated size of a source."""
 
     documents: float
@@ -53,7 +53,7 @@ def sampled_epoch(arguments: Mapping[str, Any], sample: int) -> tuple[int, int]:
             raise OptionError(message, "weights")
         weights = schedule[0][1]
     sizes = [_size({**arguments, "files": [source]}, sample) for source in listed]
-    # How often each source is read, by the unit of the weights.
+    # The number of readings of each source, by the unit of the weights.
     per_unit = [
         weights[name] / max(getattr(size, mixture.unit), 1e-9)
         for name, size in zip(arguments["files"], sizes, strict=True)
@@ -66,7 +66,7 @@ def sampled_epoch(arguments: Mapping[str, Any], sample: int) -> tuple[int, int]:
     return math.ceil(rows), round(sum(size.tokens * share for size, share in zip(sizes, read, strict=True)))
 
 
-def _size(arguments: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[explicit-any]
+def _size(arguments: Mapping[str, Any], sample: int) -> _SourceSize:  # type: ignore[explicit-any]
     """The size of some files, packed into rows of the length asked for."""
     arguments = with_processor(arguments)
     # The epochs of a stream are none of an objective.
@@ -84,4 +84,4 @@ def _size(arguments: Mapping[str, Any], sample: int) -> _Size:  # type: ignore[e
     report = ScanReport.from_json(found)
     fit = report.fits[0]
     rows = fit.kept.documents if one_document_a_row(word_of(arguments["strategy"])) else fit.rows
-    return _Size(float(fit.kept.documents), float(fit.kept.tokens), float(rows))
+    return _SourceSize(float(fit.kept.documents), float(fit.kept.tokens), float(rows))

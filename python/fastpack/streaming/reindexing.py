@@ -90,7 +90,7 @@ def reindex(
     Args:
         files: Files, folders, globs and brace lists, as for `pack_files`.
         output: The folder to write to, also one of a bucket. Files keep their places below their common folder.
-        recursive: Whether the folders inside a folder are read too.
+        recursive: True if the folders inside a folder are read too.
         storage: Options of remote storage, or a `Storage`, as for `pack_files`.
         progress: A bar, or a function of a `fastpack.Progress`, as for `pack_files`.
 

@@ -1,4 +1,4 @@
-"""Repeats after an error of a stream: `renewed` exceptions, and the `Answers` of other ranks."""
+"""Repeats after an error of a stream: `renewed` exceptions, and the `RepeatedAnswers` of other ranks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _KEPT: Final = 64
-"""Answers that are kept: more than the tables that a stream makes ahead of the one that was returned last."""
+"""The number of stored answers: more than the tables that a stream makes ahead."""
 
-__all__ = ["Answers", "is_passing", "renewed"]
+__all__ = ["RepeatedAnswers", "is_passing", "renewed"]
 
 
 def is_passing(raised: BaseException) -> bool:
@@ -47,7 +47,7 @@ def _rebuilt(raised: Exception) -> Exception:
     return fresh
 
 
-class Answers:
+class RepeatedAnswers:
     """The answers of a function by which ranks agree, kept for a stream that makes its last tables once more.
 
     The other ranks have called their function once for each table, and this one must not call it again.

@@ -27,7 +27,7 @@ from fastpack.streaming.serving.messages import (
     table_message,
 )
 from fastpack.streaming.serving.place_file import PlaceFile
-from fastpack.streaming.serving.protocol import START, Hello, Place, Server
+from fastpack.streaming.serving.protocol import START, Hello, Server, StreamPosition
 from fastpack.streaming.serving.service import Service
 from fastpack.streaming.states import loaded, state_text
 from fastpack.streaming.stream import PackStream, ranked
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 __all__ = ["StreamServer"]
 
 _PATIENCE: Final = 10.0
-"""Seconds in which the connection of a rank before must end, and in which all must at the end."""
+"""Seconds for the previous connection of a rank to end, and for all connections at the end."""
 
 _PULSE: Final = 20.0
 """Seconds of waiting after which the server sends something, so that the system notices that a client's machine has gone."""
 
 
-class _Line:
+class _RankConnection:
     """The connection of a rank.
 
     Attributes:
-        writer: What writes to the client.
+        writer: The writer of the client's stream.
         stream: The tables of the rank.
         name: Its name.
-        has_begun: Whether the client knows the schema.
+        has_begun: True if the client knows the schema.
         fault: The error that was met while the client was heard, which is sent to it.
     """
 
@@ -103,7 +103,7 @@ class StreamServer(Closing):
         self._file = None if file is None else PlaceFile(file)
         self._protocol = Server(START if self._file is None else self._file.place, _merged)
         self._lock = threading.Condition()
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _RankConnection] = {}
         self._unsaved: Exception | None = None
         self._closed = False
         reason = f"the secret in the environment variable {TOKEN} is not that of the server"
@@ -115,10 +115,10 @@ class StreamServer(Closing):
     ) -> None:
         """Serves one connection to its end: this thread hears the acknowledgements of the client, and another one sends tables."""
         try:
-            _say(writer, message_of("pulse"))
+            _send_message(writer, message_of("pulse"))
             line = self._greet(reader, writer)
         except Exception as refused:  # noqa: BLE001  the client raises it
-            _say(writer, error_message(refused))
+            _send_message(writer, error_message(refused))
             return
         sending = threading.Thread(target=self._deliver, args=(line,), daemon=True, name="fastpack-rank")
         try:
@@ -130,7 +130,7 @@ class StreamServer(Closing):
             if sending.ident is not None:
                 sending.join()
 
-    def _leave(self, line: _Line) -> None:
+    def _leave(self, line: _RankConnection) -> None:
         """Notes the end of a connection."""
         with self._lock:
             self._lines.pop(line.name, None)
@@ -139,7 +139,7 @@ class StreamServer(Closing):
 
     def _greet(
         self, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
-    ) -> _Line:
+    ) -> _RankConnection:
         """Learns which rank a client is, and where it begins."""
         heard = _heard(reader)
         if heard is None or heard[0] != "hello":
@@ -155,7 +155,9 @@ class StreamServer(Closing):
             stream.close()
             raise
 
-    def _begin(self, writer: flight.MetadataRecordBatchWriter, hello: Hello, stream: PackStream) -> _Line:
+    def _begin(
+        self, writer: flight.MetadataRecordBatchWriter, hello: Hello, stream: PackStream
+    ) -> _RankConnection:
         """Begins the connection of a rank."""
         with self._lock:
             # The end of a connection before may not have been seen yet.
@@ -163,23 +165,23 @@ class StreamServer(Closing):
             if self._closed:
                 raise _ended()
             welcome = self._protocol.greet(hello)
-            line = _Line(writer, stream, welcome.connection)
+            line = _RankConnection(writer, stream, welcome.connection)
             self._lines[line.name] = line
             self._lock.notify_all()  # a connection that this one replaces
         try:
             if welcome.place.state is not None:
                 stream.load_state_dict(loaded(welcome.place.state), strict=hello.strict)
-            _say(writer, message_of("welcome", *welcome))
+            _send_message(writer, message_of("welcome", *welcome))
         except BaseException:
             self._leave(line)
             raise
         return line
 
-    def _deliver(self, line: _Line) -> None:
+    def _deliver(self, line: _RankConnection) -> None:
         """Sends tables until the stream or the connection ends."""
         try:
             for step, table in enumerate(line.stream, line.stream.step + 1):
-                place = Place(step, state_text(table))
+                place = StreamPosition(step, state_text(table))
                 with self._lock:
                     self._await(line, lambda: not self._protocol.is_full(line.name))
                     self._protocol.send(line.name, place)
@@ -187,12 +189,12 @@ class StreamServer(Closing):
             with self._lock:
                 self._await(line, lambda: self._protocol.is_acknowledged(line.name))
                 if self._protocol.end(line.name):
-                    self._keep()
-            _say(line.writer, message_of("end"))
+                    self._write_state()
+            _send_message(line.writer, message_of("end"))
         except Exception as failed:  # noqa: BLE001  of the data or a function of the caller's: the client raises it
-            _say(line.writer, error_message(failed))
+            _send_message(line.writer, error_message(failed))
 
-    def _await(self, line: _Line, is_ready: Callable[[], bool]) -> None:
+    def _await(self, line: _RankConnection, is_ready: Callable[[], bool]) -> None:
         """Waits until the client has taken the tables that it must have. The lock is held before and after.
 
         Raises:
@@ -205,12 +207,12 @@ class StreamServer(Closing):
             if not self._lock.wait(_PULSE):
                 self._lock.release()  # a client that reads nothing holds up nobody else
                 try:
-                    _say(line.writer, message_of("pulse"))
+                    _send_message(line.writer, message_of("pulse"))
                 finally:
                     self._lock.acquire()
         raise line.fault or _ended()
 
-    def _listen(self, line: _Line, reader: flight.MetadataRecordBatchReader) -> None:
+    def _listen(self, line: _RankConnection, reader: flight.MetadataRecordBatchReader) -> None:
         """Hears the acknowledgements of a client, until it leaves."""
         try:
             while (heard := _heard(reader)) is not None:
@@ -224,13 +226,13 @@ class StreamServer(Closing):
                 self._lock.notify_all()
             line.stream.close()
 
-    def _acknowledge(self, line: _Line, step: int) -> None:
+    def _acknowledge(self, line: _RankConnection, step: int) -> None:
         with self._lock:
             if self._protocol.acknowledge(line.name, step) or self._unsaved is not None:
-                self._keep()
+                self._write_state()
             self._lock.notify_all()
 
-    def _keep(self) -> None:
+    def _write_state(self) -> None:
         """Writes the state after the last table that all ranks took."""
         if self._file is None:
             return
@@ -303,7 +305,7 @@ def _heard(reader: flight.MetadataRecordBatchReader) -> tuple[str, list[Any]] | 
     return read_message(metadata)
 
 
-def _send_table(line: _Line, step: int, table: pa.Table) -> None:
+def _send_table(line: _RankConnection, step: int, table: pa.Table) -> None:
     """Sends a table as record batches, and the metadata of its schema, in which the state is."""
     writer = line.writer
     if not line.has_begun:
@@ -316,7 +318,7 @@ def _send_table(line: _Line, step: int, table: pa.Table) -> None:
     writer.write_with_metadata(last, table_message(line.name, step, table.schema.metadata or {}))  # type: ignore[arg-type]  # takes bytes
 
 
-def _say(writer: flight.MetadataRecordBatchWriter, message: bytes) -> None:
+def _send_message(writer: flight.MetadataRecordBatchWriter, message: bytes) -> None:
     """Sends a message, if there is somebody to hear it."""
     with contextlib.suppress(Exception):
         writer.write_metadata(message)  # type: ignore[arg-type]  # takes bytes

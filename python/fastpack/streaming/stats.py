@@ -43,7 +43,7 @@ class StreamEstimate(NamedTuple):
         rows: The number of rows of all ranks.
         tokens: The number of tokens in these rows, without padding.
         steps: The number of tables that each rank takes.
-        counted: Whether all rows were counted; otherwise a sample of the records was read.
+        counted: True if all rows were counted; otherwise a sample of the records was read.
     """
 
     rows: int

@@ -25,7 +25,7 @@ from fastpack.runtime.progress import watcher
 from fastpack.runtime.ranks import greatest_of, rank_of
 from fastpack.streaming.context_manager import Closing
 from fastpack.streaming.estimate import sampled_epoch
-from fastpack.streaming.repeated_errors import Answers, is_passing, renewed
+from fastpack.streaming.repeated_errors import RepeatedAnswers, is_passing, renewed
 from fastpack.streaming.states import StateDict, loaded, state_text, text_of
 from fastpack.streaming.stats import StreamEstimate, StreamStats
 
@@ -86,7 +86,7 @@ class _Parts:
             validation=arguments["validation"],
             held_out=arguments.get("held_out", False),
         )
-        self._answers = None if greatest is None else Answers(greatest)
+        self._answers = None if greatest is None else RepeatedAnswers(greatest)
         check_type("log", arguments["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
         self.world_size = rank.world_size
         self.progress = watcher(arguments["progress"])
@@ -334,7 +334,7 @@ class PackStream(Closing):
 
         Args:
             state_dict: The state of a stream of the same inputs and options, of any number of ranks.
-            strict: Whether a state of other inputs or options is refused. Without it the stream resumes as far as the
+            strict: True if a state of other inputs or options is refused. Without it the stream resumes as far as the
                 documents of the open rows are found where the state names them.
 
         Raises:

@@ -20,7 +20,7 @@ _MAJOR: Final = "5"
 """The major version of transformers whose tokenizers fastpack takes."""
 
 _PROBES: Final = ("a", "The 2 boats: don't  stop.\n", "Zürich 日本 😀", "<s> x</s> <mask> ", "")
-"""Texts of which the class, asked itself, has to make the ids that its engine makes."""
+"""Texts for which the class and its engine must give the same ids."""
 
 _REMEDY: Final = "pass the bare tokenizer.json, or a live tokenizer"
 

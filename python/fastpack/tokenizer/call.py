@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CallDefaults",
     "Frame",
-    "Row",
     "Tensors",
+    "TokenizedRow",
     "around",
     "arranged",
     "as_tensors",
@@ -53,7 +53,7 @@ Frame: TypeAlias = list[tuple["int | None", int, int]]
 """The parts of a row: the text that stands there (0 or 1) or `None`, the id of a token of the tokenizer's own, and the type."""
 
 
-class Row(NamedTuple):
+class TokenizedRow(NamedTuple):
     """The ids of a row, and their types."""
 
     ids: list[int]
@@ -203,7 +203,7 @@ def cut(
     ]
 
 
-def framed(texts: list[list[int]], frame: Frame) -> Row:
+def framed(texts: list[list[int]], frame: Frame) -> TokenizedRow:
     """The ids of one text, or of two, with the tokens around them, and their types."""
     ids: list[int] = []
     types: list[int] = []
@@ -211,11 +211,11 @@ def framed(texts: list[list[int]], frame: Frame) -> Row:
         part = [token] if text is None else texts[text]
         ids += part
         types += [kind] * len(part)
-    return Row(ids, types)
+    return TokenizedRow(ids, types)
 
 
 def arranged(
-    rows: list[Row], length: Literal[False] | int | None, pad: int, known: CallDefaults
+    rows: list[TokenizedRow], length: Literal[False] | int | None, pad: int, known: CallDefaults
 ) -> dict[str, list[list[int]]]:
     """The columns of a call: ids, masks and types, padded to a length."""
     if length is None:

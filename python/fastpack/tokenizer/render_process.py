@@ -30,7 +30,7 @@ _GENERATION = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
 """The mark by which `transformers` recognises a template that marks the assistant's text."""
 
 
-class _Question(TypedDict):
+class _RenderRequest(TypedDict):
     """The inputs of a conversation."""
 
     messages: list[dict[str, object]]
@@ -75,21 +75,21 @@ def _answers(lines: Iterable[str]) -> Iterator[object]:
         yield _answer(render, json.loads(question))
 
 
-def _answer(render: Callable[[_Question], _Answer], question: _Question) -> object:
+def _answer(render: Callable[[_RenderRequest], _Answer], question: _RenderRequest) -> object:
     try:
         return {"rendered": render(question)}
     except Exception as failed:  # noqa: BLE001  a template may raise whatever it likes
         return {"failed": f"{type(failed).__name__}: {failed}"}
 
 
-def _renderer(source: str, now: int) -> Callable[[_Question], _Answer]:
+def _renderer(source: str, now: int) -> Callable[[_RenderRequest], _Answer]:
     """Makes a function that renders the template; `now` is the caller's local time, in microseconds since 1970."""
     utils = import_module("transformers.utils.chat_template_utils")
     moment = datetime(1970, 1, 1, tzinfo=timezone.utc).replace(tzinfo=None) + timedelta(microseconds=now)
     utils._compile_jinja_template(source).environment.globals["strftime_now"] = moment.strftime  # noqa: SLF001
     marks = _GENERATION.search(source) is not None
 
-    def render(question: _Question) -> _Answer:
+    def render(question: _RenderRequest) -> _Answer:
         rendered, spans = utils.render_jinja_template(
             conversations=[question["messages"]],
             tools=question["tools"],

@@ -96,7 +96,7 @@ class Tokenizer:
         self._threads = available_threads() if threads is None else threads
         # A pickle is loaded from these again. It holds no access token.
         self._source = tokenizer
-        self._options: _Options = {"threads": threads, "cache_size": cache_size, "revision": revision}
+        self._options: _TokenizerState = {"threads": threads, "cache_size": cache_size, "revision": revision}
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
@@ -149,7 +149,7 @@ class Tokenizer:
 
         Args:
             text: The text.
-            add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
+            add_special_tokens: True if the tokenizer adds its special tokens, such as `<s>`.
 
         Returns:
             The ids, as an int32 array.
@@ -197,8 +197,8 @@ class Tokenizer:
         Args:
             texts: A list of `str`, or anything that hands over Arrow strings (`pyarrow`, `polars`), which are
                 read where they lie.
-            add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
-            return_offsets: Whether the characters of each id are wanted too. They are those of the Hugging
+            add_special_tokens: True if the tokenizer adds its special tokens, such as `<s>`.
+            return_offsets: True if the characters of each id are wanted too. They are those of the Hugging
                 Face crate.
             verify: The number of texts, evenly spread, that the Hugging Face crate encodes too, as a check.
 
@@ -243,7 +243,7 @@ class Tokenizer:
             text: One text, or a list of them.
             text_pair: The second text of a pair, or a list of them, one for each text. Beside one text, an empty one
                 counts as none.
-            add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
+            add_special_tokens: True if the tokenizer adds its special tokens, such as `<s>`.
             padding: `True` or `"longest"` fills up to the longest text, `"max_length"` to `max_length`, or to the
                 model's own if there is none.
             truncation: `True` cuts texts to `max_length` tokens, special ones included, or to the model's own; of two
@@ -365,8 +365,8 @@ class Tokenizer:
             chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
                 tokenizer's own if not given. A `ChatTemplate` has variables, `add_generation_prompt` among them, and an
                 engine.
-            tokenize: Whether ids are wanted, or the text.
-            return_assistant_tokens_mask: Whether to tell which ids the assistant wrote: those whose source
+            tokenize: True if ids are returned, not the text.
+            return_assistant_tokens_mask: True to tell which ids the assistant wrote: those whose source
                 overlaps what a template marks with `{% generation %}`, or what is derived where it does not.
 
         Returns:
@@ -418,7 +418,7 @@ class Tokenizer:
         return f"<fastpack.Tokenizer of {self.vocab_size} tokens, {self.engine} engine{why}>"
 
 
-class _Options(TypedDict):
+class _TokenizerState(TypedDict):
     """The options in the pickle of a tokenizer."""
 
     threads: int | None
@@ -426,7 +426,9 @@ class _Options(TypedDict):
     revision: str | None
 
 
-def _unpickled(source: TokenizerArgument | Tokenizer, options: _Options, fingerprint: str) -> Tokenizer:
+def _unpickled(
+    source: TokenizerArgument | Tokenizer, options: _TokenizerState, fingerprint: str
+) -> Tokenizer:
     """Loads a tokenizer again, and refuses one that gives other ids than the one that was pickled."""
     tokenizer = Tokenizer(source, **options)
     if tokenizer._pretrained.fingerprint != fingerprint:  # noqa: SLF001  the same module

@@ -28,10 +28,10 @@ def token_log_probs(
     memory holds some copies of one chunk.
 
     Args:
-        logits: What a model gave for the batch, `[B, T, vocabulary]`.
+        logits: The model's logits for the batch, `[B, T, vocabulary]`.
         batch: The inputs of the model, as `collate` and `pack_step` make them: `input_ids` and `position_ids`, `[B, T]`.
         chunk: The tokens of a chunk.
-        temperature: What logits are divided by.
+        temperature: The divisor of the logits.
         entropy: Adds the entropy of the distribution that each token was drawn from.
 
     Returns:

@@ -111,7 +111,7 @@ def loss(
         num_items_in_batch: The divisor of the sum, as `Trainer` and `count_trained` give it; if not given, the
             number of trained labels of this batch.
         loss_weights: The weights, where `labels` do not carry them.
-        shift: Whether the labels stand at their tokens; False for those of `collate(shift_labels=True)`.
+        shift: True if the labels stand at their tokens; False for those of `collate(shift_labels=True)`.
 
     Returns:
         A scalar. Without any trained label it is 0, and its gradients too.

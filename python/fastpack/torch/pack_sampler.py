@@ -63,7 +63,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
             dataset: The rows.
             num_replicas: The number of ranks; if not given, that of `torch.distributed`, or 1.
             rank: The number of this rank; if not given, that of `torch.distributed`, or 0.
-            shuffle: Whether groups come in another order each epoch; else as they lie.
+            shuffle: True if groups come in another order each epoch; else as they lie.
             seed: Random seed. The same seed and epoch give the same order on all ranks.
             on_remainder: The rows that fill the last step up: `repeat` takes the first rows of the epoch once more, `pad`
                 rows without labels. A batch without labels needs a loss that is divided by the labels of all ranks.

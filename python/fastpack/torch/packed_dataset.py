@@ -18,7 +18,7 @@ from fastpack._fastpack import first_restart, padding_values
 from fastpack.arguments.checks import check_switch, is_series, whole_number
 from fastpack.arguments.plural import counted
 from fastpack.dataset.folder import TRAIN, Folder, check_names, expanded, shown_columns, with_columns
-from fastpack.dataset.packed_files import Access
+from fastpack.dataset.packed_files import RemoteAccess
 from fastpack.errors import OptionError
 from fastpack.torch.reading.columns import Row, columns_of
 from fastpack.torch.reading.repacking import Repacked, check_repackable
@@ -111,7 +111,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             strategy: The packing strategy for tokenized rows.
             overlong: The handling of tokenized rows longer than `max_length`.
             seed: Random seed of packing. The same seed gives the same rows.
-            repack: Whether `set_epoch` packs documents anew. Needs folders that keep their tokens; only ids,
+            repack: True if `set_epoch` packs documents anew. Needs folders that keep their tokens; only ids,
                 labels, weights and origins of documents are columns then, and rows are not padded.
             storage: Options of remote storage, or a `Storage`, as for `pack_dir`.
             cache_dir: A folder that keeps what a later call would make again: here what is fetched, half of the free disk if
@@ -135,7 +135,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         if paths is None:
             table = _tabled(source)
         else:
-            access = Access.of("PackedDataset", storage, cache_dir)
+            access = RemoteAccess.of("PackedDataset", storage, cache_dir)
             self.folders = [Folder(path, access=access) for path in paths]
             if any(folder.files.is_remote for folder in self.folders) and not repack:
                 self._refuse_length(is_packed=True, max_length=max_length)

@@ -38,7 +38,7 @@ def restore(
     Args:
         plan: The plan.
         values: The tensors of each rank: one for each of its micro-batches, as in `Step.restore`.
-        of: Whether there is a value for each token of a micro-batch, or for each of its sequences.
+        of: The unit of the values: one for each token of a micro-batch, or for each of its sequences.
         form: As in `Step.restore`.
         padded: As in `pack_step`, if it padded the micro-batches.
 

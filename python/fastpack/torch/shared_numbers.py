@@ -34,7 +34,7 @@ class SharedNumbers:
         self._numbers[at] = number
 
     def _own(self) -> None:
-        """Keeps numbers apart from those of a process that is not the loader's."""
+        """Copies the numbers in a process that is not the loader's."""
         parent = multiprocessing.parent_process()
         is_shared = get_worker_info() is not None and parent is not None and parent.pid == self._owner
         if self._owner != os.getpid() and not is_shared:

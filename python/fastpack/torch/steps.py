@@ -13,7 +13,7 @@ from fastpack.arguments.checks import check_choice, check_type, is_series, shown
 from fastpack.errors import BatchError, OptionError, OptionTypeError
 from fastpack.step.columns import SequenceColumn, TokenColumn, column_of, without_last
 from fastpack.step.loss_weights import LossWeights, loss_weights
-from fastpack.step.micro_batch_layout import Places
+from fastpack.step.micro_batch_layout import TokenPlaces
 from fastpack.step.plan import StepPlan
 from fastpack.torch.collation import Batch, PaddedTo, collate, end_to_end
 from fastpack.torch.results_in_order import Form, ValuesOf, by_sequence, check_tensors, in_form, ordered
@@ -92,7 +92,7 @@ class Step:
                 `input_ids` or as `[T]`; or a value for each of its sequences, `[B]`. All have the same of these shapes.
             form: A list with a tensor for each sequence, a tensor that is padded with 0 at its end, or a nested tensor. Values of
                 sequences are one tensor in any form.
-            of: Whether the values are those of tokens or of sequences: for vectors of sequences, and where the shapes do not tell.
+            of: The unit of the values, tokens or sequences: for vectors of sequences, and where the shapes do not tell.
 
         Returns:
             The values of the sequences of this rank, in the order that came in.
@@ -303,7 +303,7 @@ def _mask_of(column: TokenColumn | SequenceColumn | None) -> TokenColumn | None:
     return column
 
 
-def _trained(mask: TokenColumn | None, ids: TokenColumn, places: Places) -> npt.NDArray[np.bool_]:
+def _trained(mask: TokenColumn | None, ids: TokenColumn, places: TokenPlaces) -> npt.NDArray[np.bool_]:
     """True if each token of a micro-batch is trained. The first of a sequence never is: nothing predicts it."""
     trained = places.documents() if mask is None else places.lay(mask, ids.lengths) != 0
     trained[places.starts] = False
@@ -316,7 +316,7 @@ def _counts(mask: TokenColumn | None, ids: TokenColumn, plan: StepPlan) -> npt.N
     if mask is not None:
         for rank in range(plan.ranks):
             for members in plan.micro_batches(rank):
-                places = Places.of(plan, members)
+                places = TokenPlaces.of(plan, members)
                 counts[members] = places.sums(_trained(mask, ids, places))
     return counts
 
@@ -335,7 +335,7 @@ class _StepColumns:
         """The micro-batches of a rank, and its sequences without a trained token."""
         micro_batches, untrained = [], 0
         for number, members in enumerate(self.plan.micro_batches(rank)):
-            places = Places.of(self.plan, members)
+            places = TokenPlaces.of(self.plan, members)
             trained = _trained(self.mask, self.ids, places)
             untrained += int(np.count_nonzero(places.sums(trained) == 0))
             micro_batches.append(self._micro_batch(number, places, trained, padded, pad_token_id))
@@ -344,7 +344,7 @@ class _StepColumns:
     def _micro_batch(
         self,
         number: int,
-        places: Places,
+        places: TokenPlaces,
         trained: npt.NDArray[np.bool_],
         padded: PaddedTo | None,
         pad_token_id: int,

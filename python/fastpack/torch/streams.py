@@ -47,7 +47,7 @@ _IN_WORKER, _ENDED, _LOADED = range(3)
 whose stream has ended, and the number of loads."""
 
 
-class _Place(NamedTuple):
+class _RowPosition(NamedTuple):
     """The place behind a row of a table."""
 
     table: pa.Table
@@ -84,7 +84,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
             rank: The data-parallel rank; if not given, that of `mesh`, of `torch.distributed`, or that of the stream.
             world_size: The number of data-parallel ranks; goes with `rank`.
             mesh: The data-parallel dimension of a `DeviceMesh`, such as `mesh["dp"]`.
-            gather: Whether `state_dict` joins the states of all ranks, for a trainer that saves on rank 0 alone. All
+            gather: True if `state_dict` joins the states of all ranks, for a trainer that saves on rank 0 alone. All
                 ranks must call it then.
 
         Raises:
@@ -123,7 +123,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         begun = pickled["state"] is not None
         # The states of the stream at which the next loop begins, and behind the last row; and the number of loads.
         self._origin: StateDict | None = stream.state_dict() if begun else None
-        self._place: _Place | StateDict | None = self._origin
+        self._place: _RowPosition | StateDict | None = self._origin
         self._loads = 1
         self._shared = SharedNumbers(3)
         self._opened().close()  # refuses an invalid rank
@@ -262,7 +262,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """Refuses states of ranks that could not be joined, before the first row is trained.
 
         Args:
-            together: Whether all ranks call it, and join their states now.
+            together: True if all ranks call it, and join their states now.
 
         Raises:
             BatchError: A worker reads the rows, or `torch.distributed` has other processes than the ranks.
@@ -354,7 +354,7 @@ class _Loop:
                     self._rows = _rows_of(self._table)
                 if self._returned < len(self._rows):
                     row = self._rows[self._returned]
-                    self._dataset._place = _Place(self._table, self._returned)  # noqa: SLF001
+                    self._dataset._place = _RowPosition(self._table, self._returned)  # noqa: SLF001
                     self._returned += 1
                     return row
             for (table,) in self._tables:
@@ -433,9 +433,9 @@ def _rows_of(table: pa.Table) -> list[Row]:
     return [Row(columns, at) for columns, rows in batches for at in range(rows)]
 
 
-def _state_of(place: _Place | StateDict | None) -> StateDict | None:
+def _state_of(place: _RowPosition | StateDict | None) -> StateDict | None:
     """The state of the stream at a place."""
-    return state_after_row(place.table, place.row) if isinstance(place, _Place) else place
+    return state_after_row(place.table, place.row) if isinstance(place, _RowPosition) else place
 
 
 def _sealed(stream: StateDict | None) -> StateDict:

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::report::count::Count;
 use crate::report::reason::Reason;
-use crate::storage::cancelled_or_changed::Stopped;
+use crate::storage::cancelled_or_changed::CancelledOrChanged;
 use crate::util::message::ShownPath;
 use crate::util::wording::Message;
 
@@ -172,17 +172,17 @@ impl Error {
     /// the reason.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| match Stopped::of(&source) {
+        move |source| match CancelledOrChanged::of(&source) {
             None => Self::Io { path, source },
-            Some(Stopped::Cancelled) => Self::Cancelled,
-            Some(Stopped::Changed) => Self::Changed(path),
+            Some(CancelledOrChanged::Cancelled) => Self::Cancelled,
+            Some(CancelledOrChanged::Changed) => Self::Changed(path),
         }
     }
 
     /// The error of an operation on a file that ended because the caller cancelled the run.
     #[must_use]
     pub fn cancelled_io() -> io::Error {
-        Stopped::Cancelled.into()
+        CancelledOrChanged::Cancelled.into()
     }
 
     /// An [`Error::Option`].

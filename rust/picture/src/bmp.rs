@@ -2,10 +2,10 @@
 
 use std::io::{Read, Seek};
 
-use crate::{Fault, Size, reader::HeaderReader};
+use crate::{PictureFault, Size, reader::HeaderReader};
 
 /// Reads the size of a BMP of Windows, or of OS/2 in its first form or its second with all fields.
-pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, Fault> {
+pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, PictureFault> {
     let header = u32::from_le_bytes(reader.array(14)?);
     let is_first_form = header == 12;
     if !is_first_form && ![40, 52, 56, 64, 108, 124].contains(&header) {

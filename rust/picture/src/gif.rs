@@ -2,10 +2,10 @@
 
 use std::io::{Read, Seek};
 
-use crate::{Fault, Size, reader::HeaderReader};
+use crate::{PictureFault, Size, reader::HeaderReader};
 
 /// Reads the size of the screen, which the first frame enlarges if it reaches beyond.
-pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, Fault> {
+pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, PictureFault> {
     let [w0, w1, h0, h1, flags, _, _] = reader.array(6)?;
     let mut offset = 13 + palette_bytes(flags);
     loop {

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use crate::{
-    Fault, Size,
+    PictureFault, Size,
     orientation::PictureMetadata,
     reader::{HeaderReader, LONGEST_FIELD},
 };
@@ -11,7 +11,7 @@ use crate::{
 const START_OF_SCAN: u8 = 0xDA;
 
 /// Reads the segments up to the first scan.
-pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, Fault> {
+pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, PictureFault> {
     let mut size = None;
     let mut metadata = PictureMetadata::default();
     let mut has_density = false;
@@ -50,7 +50,7 @@ pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size,
     let size = size.ok_or_else(|| reader.damaged("no frame before the first scan"))?;
     let is_turned = match metadata.is_turned() {
         // Pillow looks for the density in EXIF if JFIF does not tell it, and forgives what it finds there.
-        Err(Fault::Damaged { .. } | Fault::Cut { .. }) if !has_density => false,
+        Err(PictureFault::Damaged { .. } | PictureFault::Cut { .. }) if !has_density => false,
         is_turned => is_turned?,
     };
     Ok(if is_turned { size.turned() } else { size })
@@ -61,7 +61,7 @@ fn frame_size<R: Read + Seek>(
     reader: &mut HeaderReader<R>,
     start: u64,
     count: u64,
-) -> Result<Size, Fault> {
+) -> Result<Size, PictureFault> {
     if count < 6 || !count.is_multiple_of(3) {
         return Err(reader.damaged(format!("a frame header of {count} bytes")));
     }
@@ -84,7 +84,7 @@ fn read_metadata<R: Read + Seek>(
     reader: &mut HeaderReader<R>,
     start: u64,
     count: u64,
-) -> Result<(), Fault> {
+) -> Result<(), PictureFault> {
     const EXIF: &[u8] = b"Exif\0\0";
     const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
     let segment = reader.bytes(start, count.min(XMP.len() as u64))?;

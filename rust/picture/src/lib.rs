@@ -18,24 +18,24 @@
 //! let gif = b"GIF89a\x03\x00\x02\x00\x00\x00\x00,\x00\x00\x00\x00\x03\x00\x02\x00\x00\x02";
 //! let size = fastpack_picture::size(Cursor::new(gif))?;
 //! assert_eq!((size.width, size.height), (3, 2));
-//! # Ok::<(), fastpack_picture::Fault>(())
+//! # Ok::<(), fastpack_picture::PictureFault>(())
 //! ```
 
 mod bmp;
-mod directory;
-mod fault;
 mod gif;
 mod jpeg;
 mod orientation;
+mod picture_fault;
 mod png;
 mod reader;
 mod size;
 mod tiff;
+mod tiff_directory;
 mod webp;
 
 use std::io::{Read, Seek};
 
-pub use fault::Fault;
+pub use picture_fault::PictureFault;
 pub use size::Size;
 
 use reader::HeaderReader;
@@ -47,7 +47,7 @@ const MOST_PIXELS: u64 = 2 * 89_478_485;
 ///
 /// Of a file with several frames this is the first. Reads the header and the metadata that tell the turn, and seeks
 /// over the rest. An `&[u8]` is read through [`Cursor`](std::io::Cursor).
-pub fn size(reader: impl Read + Seek) -> Result<Size, Fault> {
+pub fn size(reader: impl Read + Seek) -> Result<Size, PictureFault> {
     let mut reader = HeaderReader::new(reader, "picture")?;
     let size = match reader.start()? {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => png::size(reader.named("PNG")),
@@ -55,8 +55,8 @@ pub fn size(reader: impl Read + Seek) -> Result<Size, Fault> {
         start if webp::is_accepted(start) => webp::size(reader.named("WebP")),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => gif::size(reader.named("GIF")),
         [b'B', b'M', ..] => bmp::size(reader.named("BMP")),
-        start if directory::is_accepted(start) => tiff::size(reader.named("TIFF")),
-        start => Err(Fault::unknown(start)),
+        start if tiff_directory::is_accepted(start) => tiff::size(reader.named("TIFF")),
+        start => Err(PictureFault::unknown(start)),
     }?;
     let pixels = u64::from(size.width) * u64::from(size.height);
     if pixels == 0 || pixels > MOST_PIXELS {

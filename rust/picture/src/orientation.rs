@@ -5,9 +5,9 @@ use std::io::Cursor;
 use memchr::memmem;
 
 use crate::{
-    Fault,
-    directory::{Directory, TagValue},
+    PictureFault,
     reader::HeaderReader,
+    tiff_directory::{TagValue, TiffDirectory},
 };
 
 /// The EXIF and XMP of a picture, as they stand in the file.
@@ -19,7 +19,7 @@ pub(crate) struct PictureMetadata {
 
 impl PictureMetadata {
     /// True if the picture is to be shown on its side. EXIF decides if it has the tag, whatever its value; else XMP.
-    pub(crate) fn is_turned(&self) -> Result<bool, Fault> {
+    pub(crate) fn is_turned(&self) -> Result<bool, PictureFault> {
         let orientation = match &self.exif {
             Some(exif) => exif_orientation(exif)?,
             None => None,
@@ -35,7 +35,7 @@ pub(crate) fn is_turned(exif: Option<TagValue>, xmp: Option<&[u8]>) -> bool {
 }
 
 /// The orientation of EXIF. The marks before the TIFF header are left out as Pillow does: some writers put two.
-fn exif_orientation(exif: &[u8]) -> Result<Option<TagValue>, Fault> {
+fn exif_orientation(exif: &[u8]) -> Result<Option<TagValue>, PictureFault> {
     const MARK: &[u8] = b"Exif\0\0";
     let tiff = exif.strip_prefix(MARK).unwrap_or(exif);
     let tiff = tiff.strip_prefix(MARK).unwrap_or(tiff);
@@ -46,7 +46,7 @@ fn exif_orientation(exif: &[u8]) -> Result<Option<TagValue>, Fault> {
     if let [b'I', b'I', 43, 0, ..] = tiff {
         return Err(reader.damaged("64-bit offsets"));
     }
-    Ok(Directory::read(&mut reader)?.orientation)
+    Ok(TiffDirectory::read(&mut reader)?.orientation)
 }
 
 /// The orientation of XMP: one digit, of an attribute or an element. Pillow searches the text, and does not parse it.

@@ -4,14 +4,14 @@ use std::io::{ErrorKind, Read, Seek};
 
 use flate2::{Crc, read::ZlibDecoder};
 
-use crate::{Fault, Size, orientation::PictureMetadata, reader::HeaderReader};
+use crate::{PictureFault, Size, orientation::PictureMetadata, reader::HeaderReader};
 
 /// The most bytes of a compressed text, as Pillow has it (`PngImagePlugin.MAX_TEXT_CHUNK`).
 const LONGEST_TEXT: u64 = 1 << 20;
 
 /// Reads all chunks, seeking over the pixels: many writers put EXIF and XMP at the end.
-pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, Fault> {
-    let mut picture = Picture::default();
+pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, PictureFault> {
+    let mut picture = PngParts::default();
     let mut offset = 8;
     loop {
         let chunk = PngChunk::read(reader, offset)?;
@@ -26,7 +26,7 @@ pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size,
     picture.is_past_pixels = true;
     // Past the start of the pixels, the header is whole: a cut there is no fault of it.
     match picture.take_trailing(reader, offset) {
-        Ok(()) | Err(Fault::Cut { .. }) => {}
+        Ok(()) | Err(PictureFault::Cut { .. }) => {}
         Err(fault) => return Err(fault),
     }
     Ok(if picture.into_metadata(reader)?.is_turned()? { size.turned() } else { size })
@@ -34,7 +34,7 @@ pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size,
 
 /// The parts of the chunks that tell size and turn.
 #[derive(Debug, Default)]
-struct Picture {
+struct PngParts {
     size: Option<Size>,
     metadata: PictureMetadata,
     /// EXIF in hexadecimal digits, as `ImageMagick` writes it.
@@ -48,13 +48,13 @@ struct Picture {
     is_past_pixels: bool,
 }
 
-impl Picture {
+impl PngParts {
     /// Reads a chunk, with its checksum if it comes before the pixels.
     fn take<R: Read + Seek>(
         &mut self,
         reader: &mut HeaderReader<R>,
         chunk: PngChunk,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PictureFault> {
         let content = if self.is_past_pixels {
             reader.bytes(chunk.start, chunk.length)?
         } else {
@@ -86,12 +86,12 @@ impl Picture {
         &mut self,
         reader: &mut HeaderReader<R>,
         mut offset: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PictureFault> {
         let is_animated = u64::from(self.frames) + u64::from(self.has_default_frame) > 1;
         loop {
             let chunk = match PngChunk::read(reader, offset) {
                 // Pillow ends here without a word.
-                Err(Fault::Damaged { .. }) => return Ok(()),
+                Err(PictureFault::Damaged { .. }) => return Ok(()),
                 chunk => chunk?,
             };
             match &chunk.name {
@@ -123,7 +123,7 @@ impl Picture {
     fn into_metadata<R: Read + Seek>(
         self,
         reader: &HeaderReader<R>,
-    ) -> Result<PictureMetadata, Fault> {
+    ) -> Result<PictureMetadata, PictureFault> {
         let Self { mut metadata, profile, .. } = self;
         if metadata.exif.is_none()
             && let Some(profile) = profile
@@ -206,7 +206,10 @@ struct PngChunk {
 
 impl PngChunk {
     /// Reads the header of the chunk at `offset`.
-    fn read<R: Read + Seek>(reader: &mut HeaderReader<R>, offset: u64) -> Result<Self, Fault> {
+    fn read<R: Read + Seek>(
+        reader: &mut HeaderReader<R>,
+        offset: u64,
+    ) -> Result<Self, PictureFault> {
         let [l0, l1, l2, l3, name @ ..]: [u8; 8] = reader.array(offset)?;
         if !name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Err(reader.damaged(format!("a chunk named `{}`", name.escape_ascii())));
@@ -216,8 +219,8 @@ impl PngChunk {
         Ok(Self { name, start, length, end: start + length + 4 })
     }
 
-    /// The content, of which the checksum is right.
-    fn checked<R: Read + Seek>(self, reader: &mut HeaderReader<R>) -> Result<&[u8], Fault> {
+    /// The content, after its checksum was verified.
+    fn checked<R: Read + Seek>(self, reader: &mut HeaderReader<R>) -> Result<&[u8], PictureFault> {
         let stated = reader.array(self.start.saturating_add(self.length))?;
         let mut crc = Crc::new();
         crc.update(&self.name);

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::Fault;
+use crate::PictureFault;
 
 /// The longest field of metadata that is read, in bytes. JPEG holds 64 KiB in a segment, and editors write a few
 /// hundred KiB of XMP; a PNG may claim 4 GiB.
@@ -27,7 +27,7 @@ pub(crate) struct HeaderReader<R> {
 
 impl<R: Read + Seek> HeaderReader<R> {
     /// Reads `reader`, whose format faults call `format`.
-    pub(crate) fn new(mut reader: R, format: &'static str) -> Result<Self, Fault> {
+    pub(crate) fn new(mut reader: R, format: &'static str) -> Result<Self, PictureFault> {
         let length = reader.seek(SeekFrom::End(0))?;
         Ok(Self { reader, format, length, start: 0, window: Vec::new() })
     }
@@ -44,12 +44,12 @@ impl<R: Read + Seek> HeaderReader<R> {
     }
 
     /// The first 16 bytes, or fewer if there are not as many.
-    pub(crate) fn start(&mut self) -> Result<&[u8], Fault> {
+    pub(crate) fn start(&mut self) -> Result<&[u8], PictureFault> {
         self.bytes(0, self.length.min(16))
     }
 
     /// The `count` bytes from `offset` on.
-    pub(crate) fn bytes(&mut self, offset: u64, count: u64) -> Result<&[u8], Fault> {
+    pub(crate) fn bytes(&mut self, offset: u64, count: u64) -> Result<&[u8], PictureFault> {
         if count > LONGEST_FIELD {
             return Err(self.damaged(format!("a field of {count} bytes")));
         }
@@ -79,29 +79,29 @@ impl<R: Read + Seek> HeaderReader<R> {
     }
 
     /// The `N` bytes from `offset` on.
-    pub(crate) fn array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], Fault> {
+    pub(crate) fn array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], PictureFault> {
         let mut array = [0; N];
         array.copy_from_slice(self.bytes(offset, N as u64)?);
         Ok(array)
     }
 
     /// The byte at `offset`.
-    pub(crate) fn byte(&mut self, offset: u64) -> Result<u8, Fault> {
+    pub(crate) fn byte(&mut self, offset: u64) -> Result<u8, PictureFault> {
         Ok(self.array::<1>(offset)?[0])
     }
 
     /// Refuses a file that ends before `end`.
-    pub(crate) fn require(&self, end: u64) -> Result<(), Fault> {
+    pub(crate) fn require(&self, end: u64) -> Result<(), PictureFault> {
         if end > self.length { Err(self.cut()) } else { Ok(()) }
     }
 
     /// The fault of a file that ends inside its header.
-    pub(crate) fn cut(&self) -> Fault {
-        Fault::Cut { format: self.format, length: self.length }
+    pub(crate) fn cut(&self) -> PictureFault {
+        PictureFault::Cut { format: self.format, length: self.length }
     }
 
-    /// The fault of a header in which `found` was found.
-    pub(crate) fn damaged(&self, found: impl Into<String>) -> Fault {
-        Fault::Damaged { format: self.format, found: found.into() }
+    /// The fault of a header that contains `found`.
+    pub(crate) fn damaged(&self, found: impl Into<String>) -> PictureFault {
+        PictureFault::Damaged { format: self.format, found: found.into() }
     }
 }

@@ -3,15 +3,15 @@
 use std::io::{Read, Seek};
 
 use crate::{
-    Fault, Size,
-    directory::{Directory, TagValue},
+    PictureFault, Size,
     orientation::is_turned,
     reader::HeaderReader,
+    tiff_directory::{TagValue, TiffDirectory},
 };
 
 /// Reads the size in the first directory.
-pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, Fault> {
-    let directory = Directory::read(reader)?;
+pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, PictureFault> {
+    let directory = TiffDirectory::read(reader)?;
     if directory.is_cut {
         return Err(reader.cut());
     }

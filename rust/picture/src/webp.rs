@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek};
 
-use crate::{Fault, Size, orientation::PictureMetadata, reader::HeaderReader};
+use crate::{PictureFault, Size, orientation::PictureMetadata, reader::HeaderReader};
 
 const EXIF_FLAG: u8 = 8;
 const XMP_FLAG: u8 = 4;
@@ -15,7 +15,7 @@ pub(crate) fn is_accepted(start: &[u8]) -> bool {
 }
 
 /// Reads the size of the canvas. The library behind Pillow opens only a whole file, so a shorter one is refused.
-pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, Fault> {
+pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size, PictureFault> {
     let end = 8 + u64::from(u32::from_le_bytes(reader.array(4)?));
     reader.require(end)?;
     let first = WebpChunk::read(reader, 12, end)?;
@@ -59,7 +59,7 @@ pub(crate) fn size<R: Read + Seek>(reader: &mut HeaderReader<R>) -> Result<Size,
 fn frame_size<R: Read + Seek>(
     reader: &mut HeaderReader<R>,
     chunk: WebpChunk,
-) -> Result<Size, Fault> {
+) -> Result<Size, PictureFault> {
     if &chunk.name == b"VP8 " {
         let [t0, t1, t2, s0, s1, s2, w0, w1, h0, h1] = reader.array(chunk.start)?;
         let tag = u32::from_le_bytes([t0, t1, t2, 0]);
@@ -98,7 +98,7 @@ impl WebpChunk {
         reader: &mut HeaderReader<R>,
         offset: u64,
         end: u64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PictureFault> {
         let [n0, n1, n2, n3, l0, l1, l2, l3] = reader.array(offset)?;
         let length = u64::from(u32::from_le_bytes([l0, l1, l2, l3]));
         let start = offset + 8;

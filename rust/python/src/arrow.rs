@@ -4,7 +4,7 @@ use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table};
 use fastpack_core::assemble::schema;
-use fastpack_core::sink::Tables;
+use fastpack_core::sink::MemoryTables;
 use fastpack_core::{Error, Report};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
@@ -54,7 +54,7 @@ impl<'py> IntoPyObject<'py> for NewTable {
 pub(crate) type PyTables = (NewTable, Option<NewTable>);
 
 /// Makes the tables of a run. The schema metadata of each holds the report without its timing.
-pub(crate) fn reported(tables: Tables, report: Report) -> PyResult<PyTables> {
+pub(crate) fn reported(tables: MemoryTables, report: Report) -> PyResult<PyTables> {
     let timeless = Report { timing: None, ..report };
     // A run without rows hands over an empty batch, which has the schema too.
     let rows = tables.train.first().map_or_else(|| schema::schema(&[]), RecordBatch::schema);

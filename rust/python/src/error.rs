@@ -152,7 +152,7 @@ pub(crate) fn not_an_end(py: Python<'_>, raised: PyErr) -> PyErr {
 }
 
 fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
-    if let Some(raised) = Raised::below(source) {
+    if let Some(raised) = CallerException::below(source) {
         return raised.0.clone_ref(py);
     }
     let (class, errno) = match source.kind() {
@@ -168,9 +168,9 @@ fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
 
 /// An exception of the caller's file system, as the source of an error of a file; the call raises the exception itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Raised(Arc<PyErr>, String);
+pub(crate) struct CallerException(Arc<PyErr>, String);
 
-impl Raised {
+impl CallerException {
     pub(crate) fn new(py: Python<'_>, raised: PyErr) -> Self {
         let kind = raised.get_type(py).name().map_or_else(|_| String::new(), |it| it.to_string());
         let text = raised.value(py).to_string();
@@ -192,13 +192,13 @@ impl Raised {
     }
 }
 
-impl fmt::Display for Raised {
+impl fmt::Display for CallerException {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.1)
     }
 }
 
-impl std::error::Error for Raised {}
+impl std::error::Error for CallerException {}
 
 /// A message of the core as a `fastpack.arguments.message.Message`, which Python and the command line spell each in their
 /// way. Its texts are bounded.

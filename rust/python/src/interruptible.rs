@@ -45,7 +45,7 @@ pub(crate) fn run<T: Send + 'static>(
     job: impl FnOnce(&Control, &Caller) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let mut task =
-        Task::spawn(1, interrupted, |control, caller, emit| emit(job(control, caller)?))?;
+        JobThread::spawn(1, interrupted, |control, caller, emit| emit(job(control, caller)?))?;
     let value = task.next(py, progress)?.expect("a job emits one value or fails");
     report(py, &task.control, progress)?;
     Ok(value)
@@ -78,11 +78,11 @@ type Call = Box<dyn FnOnce(Python<'_>) + Send>;
 pub(crate) struct Caller {
     ask: Arc<dyn Fn(Call) -> Result<()> + Send + Sync>,
     control: Arc<Control>,
-    interrupt: Interrupt,
+    interrupt: RaisedInterrupt,
 }
 
 /// The `KeyboardInterrupt` that Python code of the caller raised, until the waiting call raises it.
-type Interrupt = Arc<Mutex<Option<PyErr>>>;
+type RaisedInterrupt = Arc<Mutex<Option<PyErr>>>;
 
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ impl fmt::Debug for Caller {
 impl Caller {
     fn new<T: Send + 'static>(messages: SyncSender<JobMessage<T>>, control: Arc<Control>) -> Self {
         let ask = move |call| messages.send(JobMessage::Call(call)).map_err(|_| Error::Cancelled);
-        Self { ask: Arc::new(ask), control, interrupt: Interrupt::default() }
+        Self { ask: Arc::new(ask), control, interrupt: RaisedInterrupt::default() }
     }
 
     /// The job's cancel flag and counters, shared with the waiting call.
@@ -128,32 +128,32 @@ impl Caller {
 ///
 /// Dropping it cancels the job and joins its thread.
 #[derive(Debug)]
-pub(crate) struct Task<T: Send + 'static> {
+pub(crate) struct JobThread<T: Send + 'static> {
     control: Arc<Control>,
     messages: Option<Receiver<JobMessage<T>>>,
     worker: Option<JoinHandle<Result<()>>>,
     interrupted: Interrupted,
-    interrupt: Interrupt,
+    interrupt: RaisedInterrupt,
     polled: Instant,
     process: u32,
     /// True if the job failed for a reason that can pass: the same job may go on where this one ended.
     passes: bool,
     /// The start of the caller's Python code that runs for the job now.
-    running: Running,
+    running: CallerCodeStart,
 }
 
 /// The time at which the caller's Python code began to run for a job; `None` while none runs.
-type Running = Arc<Mutex<Option<Instant>>>;
+type CallerCodeStart = Arc<Mutex<Option<Instant>>>;
 
 /// Runs Python code of the caller, and keeps its start in `running` meanwhile.
-fn attached<T>(running: &Running, work: impl FnOnce(Python<'_>) -> T) -> T {
+fn attached<T>(running: &CallerCodeStart, work: impl FnOnce(Python<'_>) -> T) -> T {
     *locked(running) = Some(Instant::now());
     let done = Python::attach(work);
     *locked(running) = None;
     done
 }
 
-impl<T: Send + 'static> Task<T> {
+impl<T: Send + 'static> JobThread<T> {
     /// Starts `job`, which may be up to `ahead` values ahead of its consumer.
     pub(crate) fn spawn(
         ahead: usize,
@@ -182,7 +182,7 @@ impl<T: Send + 'static> Task<T> {
             polled: Instant::now(),
             process: process::id(),
             passes: false,
-            running: Running::default(),
+            running: CallerCodeStart::default(),
         })
     }
 
@@ -283,7 +283,7 @@ impl<T: Send + 'static> Task<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Task<T> {
+impl<T: Send + 'static> Drop for JobThread<T> {
     fn drop(&mut self) {
         if self.worker.is_none() {
             return;
@@ -295,14 +295,14 @@ impl<T: Send + 'static> Drop for Task<T> {
     }
 }
 
-/// A [`Task`] for several Python threads; one at a time waits for it.
+/// A [`JobThread`] for several Python threads; one at a time waits for it.
 #[derive(Debug)]
 pub(crate) struct SharedTask<T: Send + 'static> {
-    task: Mutex<Task<T>>,
+    task: Mutex<JobThread<T>>,
     /// The thread that waits for the task, if one does.
     holder: Mutex<Option<ThreadId>>,
     freed: Condvar,
-    running: Running,
+    running: CallerCodeStart,
     process: u32,
 }
 
@@ -311,7 +311,7 @@ pub(crate) struct SharedTask<T: Send + 'static> {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<T: Send + 'static> SharedTask<T> {
-    pub(crate) fn new(task: Task<T>) -> Self {
+    pub(crate) fn new(task: JobThread<T>) -> Self {
         let (running, process) = (Arc::clone(&task.running), task.process);
         let (task, holder) = (Mutex::new(task), Mutex::default());
         Self { task, holder, freed: Condvar::new(), running, process }
@@ -355,20 +355,20 @@ impl<T: Send + 'static> SharedTask<T> {
 
 /// Exclusive use of a task by one thread, until it is dropped.
 pub(crate) struct TaskGuard<'a, T: Send + 'static> {
-    task: MutexGuard<'a, Task<T>>,
+    task: MutexGuard<'a, JobThread<T>>,
     shared: &'a SharedTask<T>,
 }
 
 impl<T: Send + 'static> Deref for TaskGuard<'_, T> {
-    type Target = Task<T>;
+    type Target = JobThread<T>;
 
-    fn deref(&self) -> &Task<T> {
+    fn deref(&self) -> &JobThread<T> {
         &self.task
     }
 }
 
 impl<T: Send + 'static> DerefMut for TaskGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut Task<T> {
+    fn deref_mut(&mut self) -> &mut JobThread<T> {
         &mut self.task
     }
 }

@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _fastpack {
     use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
-    use fastpack_core::assemble::{COMPACT as COMPACT_KEY, MADE_COLUMNS};
+    use fastpack_core::assemble::{COMPACT as COMPACT_KEY, COMPUTED_COLUMNS};
     use fastpack_core::config::LABEL_SPANS;
     use fastpack_core::config::RowColumn;
     use fastpack_core::sink::MANIFEST_VERSION;
@@ -94,7 +94,7 @@ mod _fastpack {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("COMPACT_KEY", COMPACT_KEY)?;
         module.add("LABEL_SPANS", LABEL_SPANS.to_vec())?;
-        module.add("MADE_COLUMNS", MADE_COLUMNS.map(RowColumn::name).to_vec())?;
+        module.add("COMPUTED_COLUMNS", COMPUTED_COLUMNS.map(RowColumn::name).to_vec())?;
         module.add("MANIFEST_VERSION", MANIFEST_VERSION)?;
         module.add("REPORT_KEY", REPORT_KEY)?;
         module.add("PLACES_KEY", PLACES_KEY)?;

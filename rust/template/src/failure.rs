@@ -2,7 +2,7 @@
 //! be rendered.
 
 /// A result that fails with a [`Failure`].
-pub type Outcome<T> = Result<T, Failure>;
+pub type RenderResult<T> = Result<T, Failure>;
 
 /// A refused construct of a template, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]

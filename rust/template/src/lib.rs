@@ -41,9 +41,9 @@ mod values;
 
 pub use evaluation::input::Input;
 pub use evaluation::iteration_memo::IterationMemo;
-pub use evaluation::render::{Following, RenderOutput};
+pub use evaluation::render::{FollowedParts, RenderOutput};
 pub use evaluation::sources::PrintedInputs;
-pub use failure::{Failure, Outcome, Refusal, is_unsupported};
+pub use failure::{Failure, Refusal, RenderResult, is_unsupported};
 pub use language::tree::Template;
 pub use programs::buffers::{ProgramBuffers, ReplayInput};
 pub use programs::program::{PiecePlace, Printed, Program};

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 
 /// The limits of work and memory for one conversation, before its size is added.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +149,7 @@ impl<'m> Meter<'m> {
     }
 
     #[inline]
-    fn add(&self, units: u64) -> Outcome<()> {
+    fn add(&self, units: u64) -> RenderResult<()> {
         let done = self.work.get().saturating_add(units);
         self.work.set(done);
         if done <= self.pause.get() { Ok(()) } else { self.look() }
@@ -157,7 +157,7 @@ impl<'m> Meter<'m> {
 
     /// Checks the cancel flag and the work limit.
     #[cold]
-    fn look(&self) -> Outcome<()> {
+    fn look(&self) -> RenderResult<()> {
         if self.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return Err(Failure::error("the run was cancelled"));
         }
@@ -176,7 +176,7 @@ impl<'m> Meter<'m> {
     }
 
     #[cold]
-    fn check_memory(&self) -> Outcome<()> {
+    fn check_memory(&self) -> RenderResult<()> {
         let size = self.widen();
         if self.live.get() > self.most_memory.get() {
             return Err(Failure::error(format!(
@@ -206,12 +206,12 @@ impl<'m> Meter<'m> {
 
     /// Counts a statement, or a turn of a loop.
     #[inline]
-    pub(crate) fn step(&self) -> Outcome<()> {
+    pub(crate) fn step(&self) -> RenderResult<()> {
         self.add(STEP)
     }
 
     /// Counts the work of what was done before.
-    pub(crate) fn repeat(&self, work: u64) -> Outcome<()> {
+    pub(crate) fn repeat(&self, work: u64) -> RenderResult<()> {
         self.add(work)
     }
 
@@ -228,25 +228,25 @@ impl<'m> Meter<'m> {
 
     /// Counts items that are visited.
     #[inline]
-    pub(crate) fn items(&self, count: usize) -> Outcome<()> {
+    pub(crate) fn items(&self, count: usize) -> RenderResult<()> {
         self.add(ITEM.saturating_mul(count as u64))
     }
 
     /// Counts bytes that are compared or copied.
     #[inline]
-    pub(crate) fn bytes(&self, count: usize) -> Outcome<()> {
+    pub(crate) fn bytes(&self, count: usize) -> RenderResult<()> {
         self.add((count / BYTES_A_UNIT) as u64)
     }
 
     /// Counts bytes that are looked at one by one: characters that are read, texts that are searched.
     #[inline]
-    pub(crate) fn characters(&self, bytes: usize) -> Outcome<()> {
+    pub(crate) fn characters(&self, bytes: usize) -> RenderResult<()> {
         self.add(bytes as u64)
     }
 
     /// Enters a level of nesting.
     #[inline]
-    pub(crate) fn descend(&self) -> Outcome<()> {
+    pub(crate) fn descend(&self) -> RenderResult<()> {
         let depth = self.depth.get();
         if depth == MAX_DEPTH {
             return Err(Failure::unsupported(format_args!(
@@ -265,7 +265,7 @@ impl<'m> Meter<'m> {
 
     /// Counts memory as held, until [`Meter::release`] or the value that owns it gives it back.
     #[inline]
-    pub(crate) fn hold(&self, bytes: usize) -> Outcome<()> {
+    pub(crate) fn hold(&self, bytes: usize) -> RenderResult<()> {
         let live = self.live.get().saturating_add(bytes);
         self.live.set(live);
         if live <= self.most_memory.get() { Ok(()) } else { self.check_memory() }
@@ -283,7 +283,7 @@ impl<'m> Meter<'m> {
 
     /// Appends `text` to `out`, and counts its work and memory.
     #[inline]
-    pub(crate) fn write(&self, out: &mut String, text: &str) -> Outcome<()> {
+    pub(crate) fn write(&self, out: &mut String, text: &str) -> RenderResult<()> {
         if text.len() > PIECE {
             return pieces(text).try_for_each(|piece| self.write(out, piece));
         }
@@ -295,7 +295,7 @@ impl<'m> Meter<'m> {
 
     /// Appends a character.
     #[inline]
-    pub(crate) fn write_char(&self, out: &mut String, c: char) -> Outcome<()> {
+    pub(crate) fn write_char(&self, out: &mut String, c: char) -> RenderResult<()> {
         self.hold(c.len_utf8())?;
         out.push(c);
         Ok(())

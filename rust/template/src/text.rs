@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::{Meter, pieces};
 
 /// True if `str.isspace` holds: Unicode's whitespace and four separators of ASCII.
@@ -38,7 +38,7 @@ pub(crate) fn write_float(out: &mut String, value: f64) {
 }
 
 /// Writes a string as Python's `repr` does, quotes and all.
-pub(crate) fn write_repr(out: &mut String, text: &str, meter: &Meter<'_>) -> Outcome<()> {
+pub(crate) fn write_repr(out: &mut String, text: &str, meter: &Meter<'_>) -> RenderResult<()> {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     meter.write_char(out, quote)?;
     for piece in pieces(text) {
@@ -52,7 +52,7 @@ pub(crate) fn write_repr(out: &mut String, text: &str, meter: &Meter<'_>) -> Out
 }
 
 /// Writes a piece of a string, escaped for this quote.
-fn write_escaped(out: &mut String, text: &str, quote: char) -> Outcome<()> {
+fn write_escaped(out: &mut String, text: &str, quote: char) -> RenderResult<()> {
     for c in text.chars() {
         match c {
             '\n' => out.push_str("\\n"),
@@ -122,7 +122,7 @@ fn is_new_letter(c: char) -> bool {
         | '\u{16ea0}'..='\u{16ed3}')
 }
 
-fn check_letters(text: &str) -> Outcome<()> {
+fn check_letters(text: &str) -> RenderResult<()> {
     match text.chars().find(|c| is_new_letter(*c)) {
         Some(c) => Err(Failure::unsupported(format_args!(
             "the case of the character U+{:04X}",
@@ -133,12 +133,12 @@ fn check_letters(text: &str) -> Outcome<()> {
 }
 
 /// `str.upper`
-pub(crate) fn upper(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn upper(text: &str, meter: &Meter<'_>) -> RenderResult<String> {
     by_pieces(text, meter, str::to_uppercase)
 }
 
 /// `str.lower`
-pub(crate) fn lower(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn lower(text: &str, meter: &Meter<'_>) -> RenderResult<String> {
     if text.contains('Σ') {
         // The lower case of `Σ` depends on the characters around it.
         meter.characters(text.len())?;
@@ -153,7 +153,11 @@ pub(crate) fn lower(text: &str, meter: &Meter<'_>) -> Outcome<String> {
 }
 
 /// Applies `change` to the pieces of a text, for a change that gives the same for pieces.
-fn by_pieces(text: &str, meter: &Meter<'_>, change: impl Fn(&str) -> String) -> Outcome<String> {
+fn by_pieces(
+    text: &str,
+    meter: &Meter<'_>,
+    change: impl Fn(&str) -> String,
+) -> RenderResult<String> {
     let mut out = String::new();
     for piece in pieces(text) {
         meter.characters(piece.len())?;
@@ -170,7 +174,7 @@ fn by_pieces(text: &str, meter: &Meter<'_>, change: impl Fn(&str) -> String) -> 
 }
 
 /// `str.capitalize`
-pub(crate) fn capitalize(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn capitalize(text: &str, meter: &Meter<'_>) -> RenderResult<String> {
     let mut chars = text.chars();
     let Some(first) = chars.next() else { return Ok(String::new()) };
     let plain = matches!(first, '\0'..='\u{ff}' | '\u{391}'..='\u{3a9}' | '\u{3b1}'..='\u{3c9}' | '\u{400}'..='\u{45f}')
@@ -193,7 +197,7 @@ pub(crate) fn capitalize(text: &str, meter: &Meter<'_>) -> Outcome<String> {
 }
 
 /// `str.title`, for ASCII.
-pub(crate) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn title(text: &str, meter: &Meter<'_>) -> RenderResult<String> {
     meter.bytes(text.len())?;
     if !text.is_ascii() {
         return Err(Failure::unsupported("the title case of text outside of ASCII"));

@@ -28,7 +28,7 @@ const SAMPLES: [&str; 5] = ["a", "1", "the", ".", "b c"];
 
 /// A part of the encoding of one text, or of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SequencePart {
     /// The text whose tokens stand here: 0 or 1; `None` for a token of the post-processor.
     pub text: Option<usize>,
     /// The id of the post-processor's token.
@@ -44,7 +44,7 @@ pub struct Part {
 /// (`voluntary_ctxt_switches` in `/proc/thread-self/status`, before and after encoding 25 long texts twice)
 /// and did 1.8, 1.8, 1.8 and 2.4 times the work of one by their CPU clocks, on a busy two-core machine,
 /// 2026-11-21.
-pub(crate) struct Reference {
+pub(crate) struct HuggingFaceEngine {
     engine: tokenizers::Tokenizer,
     /// The original post-processor, and an engine with it, which is made at the first call for offsets.
     original: (Option<PostProcessorWrapper>, OnceLock<tokenizers::Tokenizer>),
@@ -58,13 +58,13 @@ pub(crate) struct Reference {
     fingerprint: String,
 }
 
-impl fmt::Debug for Reference {
+impl fmt::Debug for HuggingFaceEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reference").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
     }
 }
 
-impl Reference {
+impl HuggingFaceEngine {
     pub(crate) fn from_json(json: &str) -> Result<Self> {
         let mut value = load::parse(json)?;
         load::check(&mut value)?;
@@ -162,7 +162,7 @@ impl Reference {
     }
 
     /// The parts of the encoding of one text, or of two.
-    pub(crate) fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
+    pub(crate) fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<SequencePart>> {
         parts(&self.engine, texts, special)
     }
 
@@ -217,7 +217,7 @@ pub(crate) fn frame(
     post_processor: &Value,
     texts: usize,
     special: SpecialTokens,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<SequencePart>> {
     let model = json!({ "type": "WordLevel", "vocab": { SAMPLES[0]: 0 }, "unk_token": SAMPLES[0] });
     let engine = build(&json!({
         "version": "1.0",
@@ -236,7 +236,7 @@ fn parts(
     engine: &tokenizers::Tokenizer,
     texts: usize,
     special: SpecialTokens,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<SequencePart>> {
     for sample in SAMPLES {
         let add = special == SpecialTokens::Add;
         let encoding = guard(|| match texts {
@@ -244,11 +244,11 @@ fn parts(
             _ => engine.encode((sample, sample), add),
         })
         .map_err(|reason| Error::Encode { reason })?;
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<SequencePart> = Vec::new();
         let sequences = encoding.get_sequence_ids();
         let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids()).zip(sequences);
         for ((id, kind), text) in tokens {
-            let part = Part { text, id: if text.is_some() { 0 } else { *id }, kind: *kind };
+            let part = SequencePart { text, id: if text.is_some() { 0 } else { *id }, kind: *kind };
             if text.is_none() || parts.last() != Some(&part) {
                 parts.push(part);
             }
@@ -357,14 +357,14 @@ fn keep_offsets(processor: PostProcessorWrapper) -> PostProcessorWrapper {
 }
 
 /// The source ranges of the tokens of the text. The tokens of the post-processor have none.
-fn sources(encoding: &tokenizers::Encoding, start: usize) -> Vec<Source> {
+fn sources(encoding: &tokenizers::Encoding, start: usize) -> Vec<EncodedRange> {
     encoding
         .get_offsets()
         .iter()
         .zip(encoding.get_special_tokens_mask())
         .enumerate()
         .filter(|(_, (offsets, mask))| **mask == 0 && offsets.0 < offsets.1)
-        .map(|(index, (offsets, _))| Source {
+        .map(|(index, (offsets, _))| EncodedRange {
             position: start + index,
             range: offsets.0..offsets.1,
         })
@@ -384,7 +384,7 @@ fn composes(normalizer: &NormalizerWrapper) -> bool {
 ///
 /// The engine gives `é` the range of its `e` alone, and loses the mark. So the text after a token is added to
 /// its range if it belongs to no other token and contains no whitespace.
-fn mend(sources: &mut [Source], text: &str) {
+fn mend(sources: &mut [EncodedRange], text: &str) {
     let mut following: Option<(Range<usize>, usize)> = None;
     for source in sources.iter_mut().rev() {
         let reported = source.range.clone();
@@ -407,7 +407,7 @@ fn mend(sources: &mut [Source], text: &str) {
 /// extremes: a token before `low` ends too early, a token after `high` begins too late, and only the tokens
 /// between them are compared.
 fn touch(
-    sources: &[Source],
+    sources: &[EncodedRange],
     spans: &[Range<usize>],
     nothing: usize,
     touched: &mut Vec<Range<usize>>,
@@ -428,7 +428,7 @@ fn touch(
         let low = latest_end.partition_point(|end| *end <= span.start);
         let high = earliest_start.partition_point(|begin| *begin < span.end);
         let overlaps =
-            |source: &&Source| source.range.start < span.end && span.start < source.range.end;
+            |source: &&EncodedRange| source.range.start < span.end && span.start < source.range.end;
         let near = sources.get(low..high).unwrap_or_default();
         let first = near.iter().find(overlaps);
         let last = near.iter().rfind(overlaps);
@@ -440,7 +440,7 @@ fn touch(
 }
 
 /// A token's position in the ids, and its byte range in the text.
-struct Source {
+struct EncodedRange {
     position: usize,
     range: Range<usize>,
 }

@@ -53,10 +53,10 @@ mod split;
 mod tokenizer;
 mod unicode;
 
-pub use compiled::Settled;
+pub use compiled::StableSegment;
 pub use encoding::{Encoding, SpecialTokens};
 pub use error::{Error, Result};
-pub use hugging_face::{LONGEST_COMPARED, Part};
+pub use hugging_face::{LONGEST_COMPARED, SequencePart};
 pub use loading::catch_panic::contain;
-pub use pretrained::{Built, BuiltBy, NamedTemplate, Pretrained};
+pub use pretrained::{BuiltBy, BuiltTokenizer, NamedTemplate, Pretrained};
 pub use tokenizer::{Encoder, Engine, Tokenizer};

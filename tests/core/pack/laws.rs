@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BinaryHeap};
 use std::num::NonZeroU32;
 
-use fastpack_core::config::{Order, PackOptions, Strategy};
+use fastpack_core::config::{PackOptions, RowOrder, Strategy};
 use fastpack_core::pack::{Piece, lower_bound, plan};
 use fastpack_core::{Control, Error};
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ fn concat_oracle(lengths: &[u32], max_length: u32, most: u32) -> Vec<Vec<Piece>>
 /// Any strategy with any constraint, on lengths that are longer than a row if it can take them.
 fn packable() -> impl proptest::strategy::Strategy<Value = (PackOptions, Vec<u32>)> {
     let most = prop_oneof![Just(None), (1..6_u32).prop_map(NonZeroU32::new)];
-    let order = prop_oneof![Just(None), Just(Some(Order::Input)), Just(Some(Order::Shuffle))];
+    let order = prop_oneof![Just(None), Just(Some(RowOrder::Input)), Just(Some(RowOrder::Shuffle))];
     (lengths(), prop::sample::select(&STRATEGIES[..]), most, order, any::<u64>()).prop_map(
         |((max_length, lengths), strategy, max_documents_per_pack, order, seed)| {
             let options = PackOptions {
@@ -199,8 +199,8 @@ proptest! {
             rows.sort_by_key(key);
             (rows, ordered)
         };
-        let (shuffled, _) = sorted(Order::Shuffle);
-        let (input, ordered) = sorted(Order::Input);
+        let (shuffled, _) = sorted(RowOrder::Shuffle);
+        let (input, ordered) = sorted(RowOrder::Input);
         prop_assert!(ordered);
         prop_assert_eq!(shuffled, input);
     }
@@ -224,7 +224,7 @@ proptest! {
         let lengths: Vec<u32> =
             lengths.into_iter().map(|length| length.min(options.row_limit().get())).collect();
         let options =
-            PackOptions { strategy: Strategy::BestFit, order: Some(Order::Input), ..options };
+            PackOptions { strategy: Strategy::BestFit, order: Some(RowOrder::Input), ..options };
         let most = options.max_documents_per_pack.map_or(usize::MAX, |most| most.get() as usize);
         let oracle = best_fit_oracle(&lengths, options.row_limit().get(), most);
         prop_assert_eq!(rows(&plan_of(&lengths, &options)), in_input_order(oracle));
@@ -416,7 +416,7 @@ fn a_shuffle_and_a_mix_heed_the_seed_megatron_bridge_4891() {
 fn seeded_plans_are_the_same_on_every_machine_and_in_every_version() {
     let lengths = [5, 3, 7, 2, 6, 4, 1, 8];
     let options = PackOptions { seed: 1, order: None, ..options(9, Strategy::Sequential) };
-    let shuffled = PackOptions { order: Some(Order::Shuffle), ..options };
+    let shuffled = PackOptions { order: Some(RowOrder::Shuffle), ..options };
     // SplitMix64 of seed 1, worked out with its published reference code.
     assert_eq!(
         rows(&plan_of(&lengths, &shuffled)),

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
-use fastpack_core::config::{Order, PackOptions, Strategy};
+use fastpack_core::config::{PackOptions, RowOrder, Strategy};
 use fastpack_core::pack::{OpenPacks, Piece, Plan, plan};
 use fastpack_core::util::control::Control;
 use proptest::prelude::*;
@@ -120,12 +120,12 @@ fn an_open_pack_with_all_its_documents_is_handed_out_at_once() {
 #[test]
 fn rows_that_depend_on_all_lengths_are_not_made_on_the_fly() {
     for strategy in [Strategy::Mix, Strategy::BestFit, Strategy::Heap] {
-        let by_input = PackOptions { order: Some(Order::Input), ..options(10, strategy) };
+        let by_input = PackOptions { order: Some(RowOrder::Input), ..options(10, strategy) };
         assert!(OpenPacks::in_order(&by_input).is_none());
     }
     for strategy in [Strategy::Sequential, Strategy::Concat, Strategy::None] {
         assert!(OpenPacks::in_order(&options(10, strategy)).is_some());
-        let shuffled = PackOptions { order: Some(Order::Shuffle), ..options(10, strategy) };
+        let shuffled = PackOptions { order: Some(RowOrder::Shuffle), ..options(10, strategy) };
         assert!(OpenPacks::in_order(&shuffled).is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use fastpack_core::config::{Output, Split, Validation};
-use fastpack_core::sink::{Folder, Sink};
+use fastpack_core::sink::{OutputFolder, Sink};
 use tempfile::TempDir;
 
 use super::folder::{batch, files, job, noon, output, ready};
@@ -17,12 +17,12 @@ fn splits(dir: &Path) -> Output {
     Output { hf_layout: true, validation, shard_bytes: 1, ..output(dir) }
 }
 
-fn finish(folder: &mut Folder) -> fastpack_core::Result<()> {
+fn finish(folder: &mut OutputFolder) -> fastpack_core::Result<()> {
     folder.finish("{}", BTreeMap::new(), None)
 }
 
 /// Writes the missing rows, of two to train on and one to validate with.
-fn write(folder: &mut Folder) {
+fn write(folder: &mut OutputFolder) {
     let mut done = usize::try_from(folder.rows()).expect("few rows");
     for (split, lengths) in [(Split::Train, &[3, 4][..]), (Split::Validation, &[5])] {
         folder.begin_split(split).expect("the disk has room");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use fastpack_core::config::Output;
-use fastpack_core::sink::{Folder, Opened, Sink};
+use fastpack_core::sink::{OpenedJob, OutputFolder, Sink};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tempfile::TempDir;
@@ -23,12 +23,12 @@ fn shards(dir: &Path) -> Output {
 }
 
 /// Writes the rows that are missing.
-fn write(folder: &mut Folder) {
+fn write(folder: &mut OutputFolder) {
     let done = usize::try_from(folder.rows()).expect("few rows");
     folder.write(&batch(&LENGTHS[done..])).expect("the disk has room");
 }
 
-fn finish(folder: &mut Folder) -> fastpack_core::Result<()> {
+fn finish(folder: &mut OutputFolder) -> fastpack_core::Result<()> {
     folder.finish(r#"{"rows":5}"#, BTreeMap::new(), None)
 }
 
@@ -160,7 +160,7 @@ proptest! {
             .collect();
         make(&change, &paths, which);
         let Ok(opened) = open(&shards(dir.path()), &job()) else { return Ok(()) };
-        let Opened::Ready(mut folder) = opened else { return Err(TestCaseError::fail("finished")) };
+        let OpenedJob::Ready(mut folder) = opened else { return Err(TestCaseError::fail("finished")) };
         write(&mut folder);
         finish(&mut folder).expect("nothing is in the way");
         drop(folder);

@@ -15,11 +15,13 @@ use arrow::record_batch::RecordBatch;
 use chrono::{Duration, NaiveDate, NaiveDateTime};
 use fastpack_core::assemble::schema;
 use fastpack_core::config::identity::Identity;
-use fastpack_core::config::{Coding, Format, Output, RowColumn, RowLayout};
-use fastpack_core::document::store::Log;
+use fastpack_core::config::{Format, Output, RowColumn, RowEncoding, RowLayout};
+use fastpack_core::document::store::TokenLog;
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::report::ledger::{Ledger, Reason};
-use fastpack_core::sink::{self, Folder, MANIFEST_VERSION, Manifest, Opened, Sink, TokensFile};
+use fastpack_core::sink::{
+    self, MANIFEST_VERSION, Manifest, OpenedJob, OutputFolder, Sink, TokensFile,
+};
 use fastpack_core::{Control, Error, Origin};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -48,8 +50,8 @@ pub(super) fn output(dir: &Path) -> Output {
     }
 }
 
-pub(super) fn coding(format: Format) -> Coding {
-    Coding { format, layout: RowLayout::Full, compression: None }
+pub(super) fn coding(format: Format) -> RowEncoding {
+    RowEncoding { format, layout: RowLayout::Full, compression: None }
 }
 
 pub(super) fn overwriting(dir: &Path) -> Output {
@@ -117,17 +119,20 @@ pub(super) fn noon() -> NaiveDateTime {
     NaiveDate::from_ymd_opt(2026, 1, 31).and_then(|day| day.and_hms_opt(12, 0, 0)).expect("a day")
 }
 
-pub(super) fn open(output: &Output, job: &Arc<Identity>) -> fastpack_core::Result<Opened<Folder>> {
+pub(super) fn open(
+    output: &Output,
+    job: &Arc<Identity>,
+) -> fastpack_core::Result<OpenedJob<OutputFolder>> {
     Ok(match sink::open(output, job, noon(), &Control::default())? {
-        Opened::Ready(opened) => Opened::Ready(opened.folder),
-        Opened::Finished(report) => Opened::Finished(report),
+        OpenedJob::Ready(opened) => OpenedJob::Ready(opened.folder),
+        OpenedJob::Finished(report) => OpenedJob::Finished(report),
     })
 }
 
-pub(super) fn ready(output: &Output, job: &Arc<Identity>) -> Folder {
+pub(super) fn ready(output: &Output, job: &Arc<Identity>) -> OutputFolder {
     match open(output, job).expect("nothing is in the way") {
-        Opened::Ready(folder) => folder,
-        Opened::Finished(report) => panic!("finished before: {report}"),
+        OpenedJob::Ready(folder) => folder,
+        OpenedJob::Finished(report) => panic!("finished before: {report}"),
     }
 }
 
@@ -291,8 +296,8 @@ fn the_same_job_again_finds_itself_finished() {
     run(&output(dir.path()), &job(), &[batch(&[3])]);
     let before = files(dir.path());
     match open(&output(dir.path()), &job()).expect("nothing is in the way") {
-        Opened::Finished(report) => assert_eq!(report, r#"{"rows":3}"#),
-        Opened::Ready(folder) => panic!("would run again: {folder:?}"),
+        OpenedJob::Finished(report) => assert_eq!(report, r#"{"rows":3}"#),
+        OpenedJob::Ready(folder) => panic!("would run again: {folder:?}"),
     }
     assert_eq!(files(dir.path()), before);
 }
@@ -355,7 +360,7 @@ fn overwriting_replaces_our_files_and_keeps_others() {
     for name in theirs {
         assert_eq!(files(dir.path())[Path::new(name)], name.as_bytes());
     }
-    assert!(matches!(open(&output(dir.path()), &other_job()), Ok(Opened::Finished(_))));
+    assert!(matches!(open(&output(dir.path()), &other_job()), Ok(OpenedJob::Finished(_))));
 }
 
 #[test]
@@ -375,7 +380,7 @@ fn overwriting_that_fails_leaves_the_old_output_whole() {
 fn overwriting_runs_a_finished_job_again() {
     let dir = TempDir::new().expect("a folder");
     run(&output(dir.path()), &job(), &[batch(&[3])]);
-    assert!(matches!(open(&overwriting(dir.path()), &job()), Ok(Opened::Ready(_))));
+    assert!(matches!(open(&overwriting(dir.path()), &job()), Ok(OpenedJob::Ready(_))));
 }
 
 #[test]
@@ -401,7 +406,7 @@ fn a_run_that_cannot_place_its_files_takes_them_back() {
     let from = elsewhere.path().join("train-00000.arrow");
     fs::write(&from, "of a group").expect("room");
     let blake3 = blake3::hash(b"of a group").to_hex().to_string();
-    let shard = sink::File {
+    let shard = sink::WrittenShard {
         name: "train-00000.arrow".to_owned(),
         rows: 1,
         bytes: 10,
@@ -453,7 +458,7 @@ type Rows = (&'static str, &'static [usize]);
 const SERIES: [Rows; 3] = [("b", &[3, 4, 5]), ("b-x", &[]), ("a", &[6, 7])];
 
 /// Goes on with series of shards; returns the rows that were whole of each.
-fn write_series(folder: &mut Folder, series: &[Rows]) -> Vec<u64> {
+fn write_series(folder: &mut OutputFolder, series: &[Rows]) -> Vec<u64> {
     let whole = series.iter().map(|(stem, lengths)| {
         let done = folder.begin((*stem).to_owned()).expect("the disk has room");
         let rest = batch(lengths).slice(
@@ -535,7 +540,9 @@ fn a_resumed_run_keeps_the_time_of_the_first() {
     killed(dir.path(), &job());
     let later = noon() + Duration::days(1);
     let opened = sink::open(&output(dir.path()), &job(), later, &Control::default());
-    let Opened::Ready(opened) = opened.expect("nothing is in the way") else { panic!("finished") };
+    let OpenedJob::Ready(opened) = opened.expect("nothing is in the way") else {
+        panic!("finished")
+    };
     assert_eq!(opened.folder.now(), noon());
 }
 
@@ -550,7 +557,10 @@ fn overwriting_goes_on_with_the_same_job_and_clears_what_another_left() {
 }
 
 /// Opens the folder in another thread that waits for it.
-fn waiting(dir: &Path, job: Arc<Identity>) -> JoinHandle<fastpack_core::Result<Opened<Folder>>> {
+fn waiting(
+    dir: &Path,
+    job: Arc<Identity>,
+) -> JoinHandle<fastpack_core::Result<OpenedJob<OutputFolder>>> {
     let output = Output { wait: true, ..output(dir) };
     thread::spawn(move || open(&output, &job))
 }
@@ -565,7 +575,7 @@ fn a_run_that_waits_returns_the_report() {
     drop(folder);
     for other in others {
         let opened = other.join().expect("no panic").expect("no failure");
-        assert!(matches!(opened, Opened::Finished(report) if report == r#"{"rows":1}"#));
+        assert!(matches!(opened, OpenedJob::Finished(report) if report == r#"{"rows":1}"#));
     }
     assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
 }
@@ -584,7 +594,7 @@ fn a_run_that_waited_does_not_overwrite_what_it_waited_for() {
     folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
     drop(folder);
     let opened = other.join().expect("no panic").expect("no failure");
-    assert!(matches!(opened, Opened::Finished(_)));
+    assert!(matches!(opened, OpenedJob::Finished(_)));
 }
 
 /// Finishes a job in `dir`, and returns the word of it that the work folder had.
@@ -593,7 +603,7 @@ fn finished_with_word(dir: &Path, tokens: bool) -> Vec<u8> {
     let word = fs::read(dir.join(".fastpack/started.json")).expect("the word of the job");
     folder.write(&batch(&[3])).expect("the disk has room");
     let tokens = tokens.then(|| {
-        let log = Log::open(&folder.blocks()).expect("a log");
+        let log = TokenLog::open(&folder.blocks()).expect("a log");
         let documents = Documents::new(Path::new("data.jsonl").into(), &[INPUTS]);
         log.append(0, "0a1b", &documents, &Ledger::default()).expect("the disk has room");
         let (bytes, blake3) = log.finish().expect("the disk has room");
@@ -610,7 +620,7 @@ fn a_work_folder_left_in_a_finished_one_is_removed() {
     fs::create_dir(dir.path().join(".fastpack")).expect("the disk has room");
     fs::write(dir.path().join(".fastpack/started.json"), word).expect("room");
     fs::write(dir.path().join(".fastpack/blocks"), "what blocks came to").expect("room");
-    assert!(matches!(open(&output(dir.path()), &job()), Ok(Opened::Finished(_))));
+    assert!(matches!(open(&output(dir.path()), &job()), Ok(OpenedJob::Finished(_))));
     assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
 }
 
@@ -641,7 +651,7 @@ fn a_run_that_waits_takes_over_from_one_that_is_gone() {
     folder.fail(&Error::Cancelled);
     drop(folder);
     let opened = other.join().expect("no panic").expect("no failure");
-    let Opened::Ready(folder) = opened else { panic!("nothing is finished") };
+    let OpenedJob::Ready(folder) = opened else { panic!("nothing is finished") };
     assert_eq!(folder.rows(), 1);
 }
 
@@ -692,7 +702,7 @@ fn a_run_of_another_job_does_not_fail_as_the_one_it_waited_for() {
         }
         folder.fail(&Error::option("chat_template", "is missing"));
         drop(folder);
-        assert!(matches!(other.join().expect("no panic"), Ok(Opened::Ready(_))));
+        assert!(matches!(other.join().expect("no panic"), Ok(OpenedJob::Ready(_))));
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fastpack_core::Error;
 use fastpack_core::config::{Format, Output};
-use fastpack_core::sink::{Folder, MANIFEST_VERSION, Opened, Sink};
+use fastpack_core::sink::{MANIFEST_VERSION, OpenedJob, OutputFolder, Sink};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -112,7 +112,7 @@ fn a_manifest_of_any_other_bytes_is_no_manifest() {
         }
     }
     fs::write(&path, whole).expect("room");
-    assert!(matches!(open(&output(dir.path()), &job()), Ok(Opened::Finished(_))));
+    assert!(matches!(open(&output(dir.path()), &job()), Ok(OpenedJob::Finished(_))));
 }
 
 /// A folder of somebody else's, and the folder around it.
@@ -241,7 +241,7 @@ fn what_comes_to_lie_where_a_file_goes_while_a_run_works_stays_and_the_run_can_g
     }
 }
 
-fn finish(folder: &mut Folder) -> fastpack_core::Result<()> {
+fn finish(folder: &mut OutputFolder) -> fastpack_core::Result<()> {
     folder.finish("{}", BTreeMap::new(), None)
 }
 

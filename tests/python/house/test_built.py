@@ -69,7 +69,7 @@ def wheel_in(folder, files, *, platform=HERE, version=VERSION):
 
 
 def ran(script, *arguments, **environment):
-    """What a script printed, and its exit code."""
+    """The output of a script, and its exit code."""
     return subprocess.run(
         [sys.executable, ROOT / "scripts" / script, *arguments],
         capture_output=True,

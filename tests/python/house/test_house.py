@@ -328,7 +328,7 @@ def test_the_core_removes_and_replaces_in_one_home(path):
 EVIDENCE = {
     "util/disk/removal.rs": "a file that this process has made",
     "util/disk/sealed.rs": "sealed text in a cache",
-    "sink/bucket/work.rs": "the job in a name, and the record of a job that has begun",
+    "sink/bucket/run_names.rs": "the job in a name, and the record of a job that has begun",
     "sink/folder/discarded_outputs.rs": "the mark of a file in an entry of the cache, and the second name of a shard that stays",
     "sink/bucket/replaced_outputs.rs": "the manifests of outputs in a bucket",
     "sink/bucket/uploaded_copies.rs": "the manifest of a finished folder",

@@ -879,7 +879,7 @@ def test_a_port_in_use_is_refused_as_the_system_says_it(guarded: StreamServer, g
     assert caught.value.filename == guarded.address
 
 
-# Who does not answer, and who is interrupted.
+# A client that does not answer, and one that is interrupted.
 
 WAITING = """
 import sys, time

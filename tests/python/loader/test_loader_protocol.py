@@ -11,7 +11,7 @@ import pytest
 from campaign import tries
 
 from fastpack import FastpackError
-from fastpack.streaming.serving.protocol import START, Client, Place, Server
+from fastpack.streaming.serving.protocol import START, Client, Server, StreamPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ ROWS: Final = 12
 """The rows of the simulated stream: row `n + r` is that of rank `r` behind the first `n` rows."""
 
 
-def rows_before(place: Place) -> int:
+def rows_before(place: StreamPosition) -> int:
     """The rows of all ranks before a place; they are its whole state."""
     return 0 if place.state is None else int(place.state)
 
@@ -57,7 +57,7 @@ class Simulation:
         self.recent: set[int] = set()  # since this server began, and the ranks have this number
         self.had: dict[Client, int] = {}  # the rows before the place of each client, as its own tables say
         self.ended: set[Client] = set()
-        self.saved: list[Place | None] = [None] * world  # the last checkpoint of a trainer
+        self.saved: list[StreamPosition | None] = [None] * world  # the last checkpoint of a trainer
         self.lost_acknowledgement = False
         self.went_back = False
         self.forgotten = False  # whether a server died that knew of the end of a rank
@@ -94,7 +94,7 @@ class Simulation:
         self.links = [link for link in self.links if link.is_up or link.is_down]
         self.check_file()
 
-    def start(self, rank: int, place: Place | None = None) -> None:
+    def start(self, rank: int, place: StreamPosition | None = None) -> None:
         self.ranks[rank] = Client(rank, self.world, place)
         self.connect(rank)
 
@@ -133,7 +133,7 @@ class Simulation:
                     self.file = self.server.place
                 link.down.append(("end", None))
             return
-        link.place = Place(link.place.step + 1, str(before + self.world))
+        link.place = StreamPosition(link.place.step + 1, str(before + self.world))
         if self.server.send(name, link.place):
             link.down.append(("table", (name, link.place, before + link.rank)))
 
@@ -183,7 +183,7 @@ class Simulation:
         for link in self.links:
             link.down.clear()
 
-    def kill_rank(self, rank: int, *, lost: bool = False, place: Place | None = None) -> None:
+    def kill_rank(self, rank: int, *, lost: bool = False, place: StreamPosition | None = None) -> None:
         client = self.ranks[rank]
         if place is not None and (client is None or place != client.place):
             self.went_back = True
@@ -240,7 +240,7 @@ class Simulation:
 
     # The laws.
 
-    def check_beginning(self, link: Link, hello: Any, place: Place) -> None:
+    def check_beginning(self, link: Link, hello: Any, place: StreamPosition) -> None:
         """A client begins at its own place, or else never before the rows that all ranks took, nor behind those that the rank took."""
         if hello.place is not None:
             assert place.step == hello.place.step
@@ -342,11 +342,11 @@ def test_what_an_earlier_connection_left_is_thrown_away() -> None:
     server, client = Server(START, merged), Client(0, 1, None)
     first = server.greet(client.hello())
     client.welcome(first)
-    server.send(first.connection, Place(1, "1"))
+    server.send(first.connection, StreamPosition(1, "1"))
     second = server.greet(client.hello())
     assert not client.is_next(first.connection, 1)
     assert not server.acknowledge(first.connection, 1)
-    assert not server.send(first.connection, Place(2, "2"))
+    assert not server.send(first.connection, StreamPosition(2, "2"))
     server.leave(first.connection)
     assert server.is_current(second.connection)
     assert server.place == START
@@ -356,6 +356,6 @@ def test_a_restarted_server_takes_no_acknowledgement_for_the_one_before() -> Non
     client = Client(0, 1, None)
     before, after = Server(START, merged), Server(START, merged)
     connection = before.greet(client.hello()).connection
-    before.send(connection, Place(1, "1"))
+    before.send(connection, StreamPosition(1, "1"))
     after.greet(client.hello())
     assert not after.acknowledge(connection, 1)

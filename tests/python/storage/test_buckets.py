@@ -471,7 +471,7 @@ def test_a_writer_that_slept_past_its_lease_replaces_nothing(
         process.send_signal(signal.SIGCONT)
         said.append(process.communicate(timeout=60)[0])
     assert [process.returncode for process in sleepers] == [0] * len(moments)
-    # What was under way may still come, under names of its own.
+    # Unfinished uploads may still arrive, under names of their own.
     own = {key: it for key, it in listing(client, bucket).items() if "/.fastpack/" not in key}
     assert own == {key: it for key, it in found.items() if "/.fastpack/" not in key}
     for number in range(len(moments)):

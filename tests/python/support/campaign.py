@@ -1,4 +1,4 @@
-"""How much a test tries: a little in `make test`, much more in `make campaign`."""
+"""The number of trials of a test: a few in `make test`, many in `make campaign`."""
 
 from __future__ import annotations
 

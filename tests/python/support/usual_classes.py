@@ -58,7 +58,7 @@ def named() -> dict[str, set[tuple[str, ...]]]:
 
 
 def uses(model_types: dict[str, type], data: Path) -> Counter[str]:
-    """How often each model type is used."""
+    """The number of uses of each model type."""
     parts = named()
     names = [
         path.stem.lower() for folder in ("templates", "tokenizers") for path in (data / folder).iterdir()

@@ -16,7 +16,7 @@ pub(crate) struct Check {
     random: Random,
     pub(crate) texts: usize,
     pub(crate) bytes: usize,
-    /// How many parts of texts had ids before the text.
+    /// The number of parts of texts that had ids before the text.
     pub(crate) parts: usize,
 }
 
@@ -132,8 +132,9 @@ impl Check {
         let mut ends: Vec<usize> = (0..6).map(|_| boundaries(&mut self.random)).collect();
         ends.sort_unstable();
         let parts = ends.chunks(2).map(|ends| (ends[0], &text[ends[0]..ends[1]]));
-        let settled: Vec<_> =
-            parts.filter_map(|(at, part)| Some((at, self.compiled.settle(part)?))).collect();
+        let settled: Vec<_> = parts
+            .filter_map(|(at, part)| Some((at, self.compiled.stable_segment(part)?)))
+            .collect();
         self.parts += settled.len();
         self.found.clear();
         let given = settled.iter().map(|(at, part)| (*at, part));

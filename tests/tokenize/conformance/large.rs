@@ -71,7 +71,7 @@ impl Source {
     }
 }
 
-/// How pieces get their scores.
+/// The source of the scores of pieces.
 #[derive(Clone, Copy, Debug)]
 enum Scores {
     /// Random doubles, whose sums are not exact.

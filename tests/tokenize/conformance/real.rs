@@ -13,10 +13,10 @@ use crate::texts;
 /// Each corpus is cut anew at this many offsets.
 const OFFSETS: usize = 70;
 
-/// How much of a corpus is cut at every offset, in bytes.
+/// Bytes of a corpus that are cut at every offset.
 const RESLICED: usize = 150_000;
 
-/// How many random texts are tried.
+/// The number of random texts.
 const FUZZ: usize = 60_000;
 
 fn data() -> Option<PathBuf> {

@@ -872,7 +872,7 @@ def test_pictures_stand_in_a_column_that_is_named(folder_of, tmp_path):
     assert [len(row["images"]) for row in wanted] == [1] * len(records)
     for kind, records_given in inputs_of(records, "photo", tmp_path):
         assert rows_of(records_given, model, named) == wanted, kind
-        # What the messages show is not packed as the text `<image>`.
+        # A picture in the messages is not packed as the text `<image>`.
         with pytest.raises(
             RecordError, match=r"`photo` seems to hold them: name it, `fields=\{\"images\": \"photo\"\}`"
         ):

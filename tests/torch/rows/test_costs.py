@@ -115,7 +115,7 @@ OF_TOKENS = {
     "Gemma2Config": 2 * 8 * 2 * 64,  # the pairs in the windows of two layers
     "Llama4TextConfig": 2 * 32 * 64,  # the pairs in the chunks of two layers, half of which are later
 }
-"""What a token costs that is no weight."""
+"""The cost of a token without the weights."""
 
 OF_PAIRS = {
     "DeepseekV3Config": 3 * 4 * (12 + 8 + 10) / 2,

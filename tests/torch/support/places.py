@@ -11,4 +11,4 @@ SUPPORT = Path(__file__).parent
 ROOT = SUPPORT.parents[2]
 
 PYTHONPATH = os.pathsep.join([str(SUPPORT), str(ROOT / "python")])
-"""Where they find the package, and the modules of this folder."""
+"""The paths of the package, and of the modules of this folder."""

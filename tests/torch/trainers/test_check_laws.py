@@ -105,7 +105,7 @@ class Small(torch.nn.Module):
         return SimpleNamespace(logits=logits, loss=loss, aux_loss=more)
 
     def seen(self, rows, width, mask, ends, positions):
-        """Which tokens each token sees."""
+        """The tokens that each token attends to."""
         causal = torch.ones(width, width, dtype=torch.bool).tril()
         if self.fault == "sees the row":
             return causal.expand(rows, width, width)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fastpack import _fastpack
 from fastpack.arguments.checks import check_type, reason_of, regular_file
 from fastpack.arguments.urls import is_url, scheme_of
-from fastpack.dataset.packed_files import Access, RemoteFiles
+from fastpack.dataset.packed_files import RemoteAccess, RemoteFiles
 from fastpack.options.storage import Storage
 from fastpack.records.record_files import RecordFiles
 from fastpack.storage.remote_pictures import remote_pictures
@@ -58,7 +58,7 @@ class PictureFiles:
         *,
         moved: Mapping[StrPath, StrPath] | None = None,
         fetch: bool | None = None,
-        access: Access | None = None,
+        access: RemoteAccess | None = None,
         here_only: bool = False,
     ) -> None:
         """Opens nothing yet.
@@ -68,9 +68,9 @@ class PictureFiles:
                 of conversations have their usual names.
             moved: The folders of pictures that lie elsewhere now: the path of each when rows were packed, and its path now.
                 Either may be a URL.
-            fetch: Whether pictures on web servers are fetched; if not given, they are if the job of a folder did.
+            fetch: True if pictures on web servers are fetched; if not given, they are if the job of a folder did.
             access: The options of remote storage; those of the first folder in remote storage if not given.
-            here_only: Whether pictures in remote storage are refused, on web servers or in stores.
+            here_only: True if pictures in remote storage are refused, on web servers or in stores.
         """
         folders = list(folders)
         moves = {} if moved is None else dict(moved)
@@ -81,7 +81,7 @@ class PictureFiles:
         self._fetches = any(map(_fetches, folders)) if fetch is None else fetch
         remote = [folder.files.access for folder in folders if isinstance(folder.files, RemoteFiles)]
         self._here_only = here_only
-        self._access = access or next(iter(remote), Access())
+        self._access = access or next(iter(remote), RemoteAccess())
         self._records = RecordFiles()
         self._remote: dict[bool, _fastpack.RemotePictures] = {}
 

@@ -484,7 +484,7 @@ FOREIGN_COMMANDS: Final[dict[str, str]] = {
 
 def meant_word(option: str, value: object, words: Sequence[str]) -> str:
     """A hint for a wrong word of an option, or of an option in a value such as `padding.side`; empty if no word is near."""
-    for word in _each(value):
+    for word in _words_in(value):
         plain = re.sub(r"[-_ ]+", "_", word.strip().lower())
         advice = WORD_ADVICE.get(option, {}).get(plain)
         # `True`, which was refused for another reason, is not offered again.
@@ -499,7 +499,7 @@ def meant_word(option: str, value: object, words: Sequence[str]) -> str:
     return ""
 
 
-def _each(value: object) -> Iterator[str]:
+def _words_in(value: object) -> Iterator[str]:
     """The words in a value: itself, or its entries or keys."""
     if isinstance(value, (str, bool)):
         yield str(value)

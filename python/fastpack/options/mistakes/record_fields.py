@@ -35,7 +35,7 @@ def field_hint(message: str, configured: object = None) -> str:
     if "the objective `preference`" in message:
         return ""
     hints = [
-        {**hint, **_prompt_beside(parts, {*found} - {*hint.values()}, fields)}
+        {**hint, **_needless_prompt_field(parts, {*found} - {*hint.values()}, fields)}
         for parts in _fastpack.required_fields().values()
         if parts and _is_wanted(parts, wanted) and (hint := _named(parts, found, fields))
     ]
@@ -47,7 +47,7 @@ _REQUESTS = ("prompt_completion", "instruction", "question_answer")
 """The shapes whose first field is a request."""
 
 
-def _prompt_beside(
+def _needless_prompt_field(
     parts: Sequence[Sequence[str]], left: set[str], fields: Mapping[str, str]
 ) -> dict[str, str]:
     """The field of a prompt beside answers that are preferred and not, which need none."""

@@ -44,12 +44,12 @@ def option_hint(name: str, known: Iterable[str], call: str) -> str:
     is_advised = plain in OPTION_ADVICE and plain not in MOVED
     field = "" if is_advised else _field_hint(plain, listed, call)
     if field:
-        elsewhere = _elsewhere(plain, listed)
+        elsewhere = _functions_with_option(plain, listed)
         return Message(field, "; " if elsewhere else "", elsewhere)
     if plain in OPTION_ADVICE:
-        elsewhere = _elsewhere(MOVED.get(plain, "").partition(".")[0], listed)
+        elsewhere = _functions_with_option(MOVED.get(plain, "").partition(".")[0], listed)
         return Message(OPTION_ADVICE[plain], "; " if elsewhere else "", elsewhere)
-    elsewhere = _elsewhere(plain if plain in OPTIONS else FOREIGN_OPTIONS.get(plain, ""), listed)
+    elsewhere = _functions_with_option(plain if plain in OPTIONS else FOREIGN_OPTIONS.get(plain, ""), listed)
     if elsewhere:
         return elsewhere
     meant = nearest_option(name, listed)
@@ -96,7 +96,7 @@ def _heeds(kind: Kind, name: str, call: str) -> bool:
     return any(it.name == name and (not it.calls or call in it.calls) for it in fields_of([kind]))
 
 
-def _elsewhere(option: str, known: Sequence[str]) -> str:
+def _functions_with_option(option: str, known: Sequence[str]) -> str:
     """The functions that have an option that is not known; empty if it is known, or is none."""
     if option not in OPTIONS or option in known:
         return ""

@@ -61,7 +61,7 @@ def histogram(
         title: The description for screen readers.
         unit: The name of the counted things, for the notes of the bars.
         mark: A number that a line marks, and its name.
-        percent: Whether the numbers are shares.
+        percent: True if the numbers are shares.
     """
     low, high = ranges[0].low, max(ranges[-1].high, mark[0] if mark else ranges[-1].high)
     most = max(1, *(it.values for it in ranges))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fastpack.dataset.folder import Folder
     from fastpack.dataset.inspection import PackedRow
-    from fastpack.dataset.row_facts import Cost, RowFacts
+    from fastpack.dataset.row_facts import RowFacts, RowLengthFacts
     from fastpack.report.report import Report
     from fastpack.report.scan import ScanReport
     from fastpack.types import StrPath
@@ -243,7 +243,7 @@ def _charts(report: Report, facts: RowFacts) -> Iterator[str]:
     )
 
 
-def _lost(cost: Cost) -> str:
+def _lost(cost: RowLengthFacts) -> str:
     """The share of tokens that rows of a length lose, or its greatest possible value."""
     known, most = f"{cost.lost:.2%}", f"{cost.at_most:.2%}"
     return known if known == most else f"{known} to {most}"

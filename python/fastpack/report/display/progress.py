@@ -81,7 +81,7 @@ class NotebookBar:
         """Makes a bar that is not shown yet."""
         from IPython.display import display  # noqa: PLC0415  there in a notebook alone
 
-        self._handle = display(_Shown(""), display_id=True)  # type: ignore[no-untyped-call]  # as IPython has it
+        self._handle = display(_NotebookHtml(""), display_id=True)  # type: ignore[no-untyped-call]  # as IPython has it
         self._started = time.monotonic()
         self._drawn = 0.0
 
@@ -94,16 +94,18 @@ class NotebookBar:
         done, numbers = _reading(at, now - self._started)
         bar = f'<progress value="{done:.3f}" max="1" style="width:20em;vertical-align:middle"></progress>'
         self._handle.update(
-            _Shown(f"<div>{html.escape(at.phase)} {bar} {done:.0%} &nbsp; {html.escape(numbers)}</div>")
+            _NotebookHtml(
+                f"<div>{html.escape(at.phase)} {bar} {done:.0%} &nbsp; {html.escape(numbers)}</div>"
+            )
         )
 
     def clear(self) -> None:
         """Removes the bar."""
         if self._handle is not None:
-            self._handle.update(_Shown(""))
+            self._handle.update(_NotebookHtml(""))
 
 
-class _Shown:
+class _NotebookHtml:
     """HTML for a notebook."""
 
     def __init__(self, text: str) -> None:

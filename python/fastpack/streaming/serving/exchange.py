@@ -35,7 +35,7 @@ _OPTIONS: Final = (
 """The options of gRPC."""
 
 _PARTING: Final = 1.0
-"""Seconds in which a thread ends whose call was cancelled, at the end of the process."""
+"""Seconds for the thread of a cancelled call to end, at the end of the process."""
 
 
 class _Process:
@@ -151,7 +151,7 @@ class Exchange:
             self._thread.join(seconds)
 
     def hang_up(self) -> None:
-        """Cancels the call; who waits is told."""
+        """Cancels the call, and wakes the threads that wait for it."""
         if self._left or _Process.number != os.getpid():
             return
         self._left = True

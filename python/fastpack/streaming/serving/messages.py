@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import fastpack.errors as known
 from fastpack.arguments.checks import shown
 from fastpack.errors import FastpackError
-from fastpack.streaming.serving.protocol import LARGEST, Hello, Place, Welcome
+from fastpack.streaming.serving.protocol import LARGEST, Hello, StreamPosition, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,9 +144,9 @@ def welcome_of(content: list[JsonValue]) -> Welcome:
     return Welcome(connection, _place_of(place))
 
 
-def _place_of(content: list[JsonValue]) -> Place:
+def _place_of(content: list[JsonValue]) -> StreamPosition:
     """A place, as JSON has it."""
-    return Place(*content_of(content, int, (str, type(None))))
+    return StreamPosition(*content_of(content, int, (str, type(None))))
 
 
 def error_message(error: BaseException) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
 from fastpack.errors import AccessError, FastpackError, OptionError, OutputError, StorageError
-from fastpack.streaming.serving.protocol import LARGEST, START, Place
+from fastpack.streaming.serving.protocol import LARGEST, START, StreamPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ class PlaceFile:
                     if self._contents(left) is not None:
                         left.unlink()
 
-    def _read(self) -> Place:
+    def _read(self) -> StreamPosition:
         """The place that the file holds; the beginning if there is none."""
         found = self._contents(self._path)
         if found is None:
@@ -62,7 +62,7 @@ class PlaceFile:
         place, self._left = found
         return place
 
-    def _contents(self, path: Path) -> tuple[Place, tuple[int, ...]] | None:
+    def _contents(self, path: Path) -> tuple[StreamPosition, tuple[int, ...]] | None:
         """The place in a file, and the marks that change with the file; `None` if there is none."""
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
@@ -82,7 +82,7 @@ class PlaceFile:
             raise self._refused(_TOO_LARGE)
         return self._place(content), _identity(found)
 
-    def _place(self, content: bytes) -> Place:
+    def _place(self, content: bytes) -> StreamPosition:
         """The place that the file holds."""
         try:
             text = content.decode()
@@ -92,13 +92,13 @@ class PlaceFile:
             raise self._refused(reason) from refused
         except UnicodeDecodeError as refused:
             raise self._refused(_NO_TEXT) from refused
-        return Place(step_of(text), text)
+        return StreamPosition(step_of(text), text)
 
     def _refused(self, reason: str) -> OptionError:
         message = f"`{self._path}` holds no state of a stream: {reason}; remove the file to begin anew"
         return OptionError(message, "state")
 
-    def write(self, place: Place) -> None:
+    def write(self, place: StreamPosition) -> None:
         """Replaces the file.
 
         Raises:

@@ -3,7 +3,7 @@
 Nothing here knows sockets, threads, files or tables. A transport asks what to say, hands over what arrives, and drops
 connections as it likes. The rules:
 
-* A rank stands at a `Place`: behind a table. A client that stays alive knows its own and brings it to each connection,
+* A rank stands at a `StreamPosition`: behind a table. A client that stays alive knows its own and brings it to each connection,
   so that no death of a server, and no acknowledgement that is lost, repeats a table or leaves one out.
 * The server remembers behind which table each rank stands, for a client that brings no place.
 * `Server.place` is behind the last table that all ranks took. It is what outlives the server, and where ranks begin that
@@ -23,7 +23,7 @@ from fastpack.errors import FastpackError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["LARGEST", "Client", "Hello", "Place", "Server", "Welcome"]
+__all__ = ["LARGEST", "Client", "Hello", "Server", "StreamPosition", "Welcome"]
 
 LARGEST: Final = 64 << 20
 """The most bytes of a message, or of the file of a state: far more than a state takes."""
@@ -32,7 +32,7 @@ _AHEAD: Final = 4
 """Tables that a client may leave unacknowledged before the server waits for it."""
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """A place in a stream, between two tables.
 
     Attributes:
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     state: str | None
 
 
-START: Final = Place(0, None)
+START: Final = StreamPosition(0, None)
 """The place before the first table."""
 
 
@@ -57,15 +57,15 @@ class Hello(NamedTuple):
         rank: The rank.
         world_size: The number of ranks.
         place: Behind which table it stands; `None` if it leaves that to the server.
-        strict: Whether the place must be one of this run.
-        by_row: Whether the ranks are dealt rows one by one, instead of tables.
+        strict: True if the place must be one of this run.
+        by_row: True if the ranks are dealt rows one by one, instead of tables.
     """
 
     client: str
     number: int
     rank: int
     world_size: int
-    place: Place | None
+    place: StreamPosition | None
     strict: bool = True
     by_row: bool = False
 
@@ -79,7 +79,7 @@ class Welcome(NamedTuple):
     """
 
     connection: str
-    place: Place
+    place: StreamPosition
 
 
 class _Rank:
@@ -91,22 +91,22 @@ class _Rank:
         last: The place behind the last table that it took.
         taken: The state after each table that it took, by step, from the one on that all ranks took.
         begun: The place at which its connection began, until the client has taken a table behind it.
-        strict: Whether that is a place of this run.
+        strict: True if that is a place of this run.
         sent: The places behind the tables that were sent and not acknowledged.
-        ended: Whether it had all tables.
+        ended: True if it had all tables.
     """
 
     def __init__(self) -> None:
         self.client = ("", 0)
         self.connection: str | None = None
-        self.last: Place | None = None
+        self.last: StreamPosition | None = None
         self.taken: dict[int, str | None] = {}
-        self.begun: Place | None = None
+        self.begun: StreamPosition | None = None
         self.strict = True
-        self.sent: deque[Place] = deque()
+        self.sent: deque[StreamPosition] = deque()
         self.ended = False
 
-    def stand(self) -> None:
+    def confirm_connection(self) -> None:
         """Notes that the rank stands where its connection began: the client lives, and the stream continues from there."""
         if self.begun is None:
             return
@@ -121,7 +121,7 @@ class _Rank:
 class Server:
     """The side of the server. Not safe for threads: a transport holds its lock around each call."""
 
-    def __init__(self, place: Place, merge: Callable[[Sequence[str]], str]) -> None:
+    def __init__(self, place: StreamPosition, merge: Callable[[Sequence[str]], str]) -> None:
         """Begins.
 
         Args:
@@ -193,7 +193,7 @@ class Server:
         rank = self._of(connection)
         return rank is None or not rank.sent
 
-    def send(self, connection: str, place: Place) -> bool:
+    def send(self, connection: str, place: StreamPosition) -> bool:
         """Notes the table before `place` as sent; `False` if the connection is none any more, so that it must not be."""
         rank = self._of(connection)
         if rank is None:
@@ -222,7 +222,7 @@ class Server:
         if step > rank.sent[-1].step:
             message = f"a client acknowledged table {step}, which was not sent to it"
             raise FastpackError(message)
-        rank.stand()
+        rank.confirm_connection()
         while rank.sent and rank.sent[0].step <= step:
             rank.last = rank.sent.popleft()
             rank.taken[rank.last.step] = rank.last.state
@@ -233,7 +233,7 @@ class Server:
         rank = self._of(connection)
         if rank is None:
             return False
-        rank.stand()
+        rank.confirm_connection()
         rank.ended = True
         return self._move()
 
@@ -264,7 +264,7 @@ class Server:
             return False
         states = [state for rank in ranks if (state := rank.taken[step]) is not None]
         # Before the first table there is no state, on any rank.
-        self.place = Place(step, self._merge(states)) if len(states) == len(ranks) else START
+        self.place = StreamPosition(step, self._merge(states)) if len(states) == len(ranks) else START
         for rank in ranks:
             rank.taken = {at: state for at, state in rank.taken.items() if at >= step}
         return True
@@ -277,7 +277,9 @@ class Client:
         place: The place behind the last table that it returned, or at which it began; `None` before a server told it.
     """
 
-    def __init__(self, rank: int, world_size: int, place: Place | None, *, by_row: bool = False) -> None:
+    def __init__(
+        self, rank: int, world_size: int, place: StreamPosition | None, *, by_row: bool = False
+    ) -> None:
         """Begins at a place, or where the server says."""
         self._name = secrets.token_hex(8)
         self._rank, self._world_size, self._by_row = rank, world_size, by_row
@@ -286,7 +288,7 @@ class Client:
         self._connection: str | None = None
         self.place = place
 
-    def stand_at(self, place: Place, *, strict: bool) -> None:
+    def stand_at(self, place: StreamPosition, *, strict: bool) -> None:
         """Goes to another place: from the next connection on, tables come from there."""
         self.place, self._strict, self._connection = place, strict, None
 

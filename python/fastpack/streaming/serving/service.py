@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["Service"]
 
 _PATIENCE: Final = 10.0
-"""Seconds in which a client must say the secret, and in which calls must end."""
+"""Seconds for a client to send the secret, and for calls to end."""
 
 _GRACE: Final = 0.2
 """Seconds in which clients may end their calls before their connections are cut."""
 
 _LOOK: Final = 0.5
-"""Seconds between two looks at who is connected."""
+"""Seconds between two checks of the connected clients."""
 
 _STRANGERS: Final = 64
 """The most connections that have not said the secret yet. For further ones the eldest are closed."""
@@ -47,7 +47,7 @@ _OPEN: Final = Path("/dev/fd")
 """The open files of this process, on Linux and macOS."""
 
 
-class _Guard(flight.ServerMiddlewareFactory):
+class _SecretCheck(flight.ServerMiddlewareFactory):
     """Refuses calls without the secret before anything of them is read."""
 
     def __init__(self, token: str | None, reason: str) -> None:
@@ -79,7 +79,7 @@ class Service(flight.FlightServerBase):
         Args:
             to: The address.
             token: The secret that clients must know.
-            reason: What clients are told that do not know it.
+            reason: The error for clients that do not know it.
             exchange: Serves a call to its end, by its reader and its writer.
             certificate: The file of the certificate of `tls://`.
             key: The file of its key.
@@ -101,7 +101,7 @@ class Service(flight.FlightServerBase):
             super().__init__(
                 to.location(self._bound),
                 tls_certificates=pair,
-                middleware={"secret": _Guard(token, reason)},
+                middleware={"secret": _SecretCheck(token, reason)},
             )
             if self._folder is not None:
                 self._folder.publish()

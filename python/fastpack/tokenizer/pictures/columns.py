@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from transformers import ProcessorMixin
 
-    from fastpack.tokenizer.pictures.processor_calls import Runs, Size
+    from fastpack.tokenizer.pictures.processor_calls import ProcessorCalls, Size
 
-__all__ = ["Trial", "adds_special_tokens", "delimiters", "token_types", "try_conversations"]
+__all__ = ["EncodedConversation", "adds_special_tokens", "delimiters", "token_types", "try_conversations"]
 
 _KNOWN: Final = frozenset({"input_ids", "attention_mask"})
 """The columns that fastpack makes itself."""
@@ -33,7 +33,7 @@ _TEMPLATE: Final = 'give it a template that writes the image token once for each
 """The remedy for a chat template without pictures."""
 
 
-class Trial(NamedTuple):
+class EncodedConversation(NamedTuple):
     """A conversation as the processor encodes it.
 
     Attributes:
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
     columns: Mapping[str, object]
 
 
-def try_conversations(runs: Runs) -> list[Trial]:
+def try_conversations(runs: ProcessorCalls) -> list[EncodedConversation]:
     """Encodes conversations without a picture, with one, and with several.
 
     Raises:
@@ -56,7 +56,7 @@ def try_conversations(runs: Runs) -> list[Trial]:
     return [_trial(runs, parts) for parts in _CONVERSATIONS]
 
 
-def delimiters(runs: Runs) -> tuple[str, str]:
+def delimiters(runs: ProcessorCalls) -> tuple[str, str]:
     """The texts that the template writes before and behind the marker of each picture, and nowhere without one."""
     first, last = (dict[str, object](type="text", text=letter) for letter in "AB")
     picture = dict[str, object](type="image", image=noise((64, 64)))
@@ -73,7 +73,7 @@ def _shared(one: str, other: str) -> str:
     return "".join(character for character, _ in alike)
 
 
-def adds_special_tokens(runs: Runs, trials: list[Trial]) -> bool:
+def adds_special_tokens(runs: ProcessorCalls, trials: list[EncodedConversation]) -> bool:
     """True if the tokenizer's special tokens are added to a text that does not begin with `bos_token`.
 
     Raises:
@@ -90,7 +90,7 @@ def adds_special_tokens(runs: Runs, trials: list[Trial]) -> bool:
     raise refusal(runs.processor, fault, "pass a processor without such settings of its text part")
 
 
-def _trial(runs: Runs, parts: tuple[Size | str, ...]) -> Trial:
+def _trial(runs: ProcessorCalls, parts: tuple[Size | str, ...]) -> EncodedConversation:
     sizes = [part for part in parts if not isinstance(part, str)]
     content: list[dict[str, object]] = [
         {"type": "text", "text": part} if isinstance(part, str) else {"type": "image", "image": noise(part)}
@@ -112,10 +112,10 @@ def _trial(runs: Runs, parts: tuple[Size | str, ...]) -> Trial:
     replaced = runs.expanded([noise(size) for size in sizes]) if sizes else []
     pieces = text.split(runs.marker)
     expanded = pieces[0] + "".join(chain.from_iterable(zip(replaced, pieces[1:], strict=True)))
-    return Trial(expanded, _listed(columns["input_ids"])[0], columns)
+    return EncodedConversation(expanded, _listed(columns["input_ids"])[0], columns)
 
 
-def token_types(runs: Runs, trials: list[Trial]) -> dict[str, dict[int, int]]:
+def token_types(runs: ProcessorCalls, trials: list[EncodedConversation]) -> dict[str, dict[int, int]]:
     """The columns that a processor returns for each token besides ids and mask: the type of each id that has one.
 
     Raises:
@@ -125,13 +125,13 @@ def token_types(runs: Runs, trials: list[Trial]) -> dict[str, dict[int, int]]:
     return {name: _types(runs, name, trials) for name in names if _is_for_each_token(name, trials)}
 
 
-def _is_for_each_token(name: str, trials: list[Trial]) -> bool:
+def _is_for_each_token(name: str, trials: list[EncodedConversation]) -> bool:
     """True if a column has the length of each conversation that has the column."""
     shapes = [(_shape(each.columns[name]), len(each.ids)) for each in trials if name in each.columns]
     return all(shape[:2] == (1, length) for shape, length in shapes)
 
 
-def _types(runs: Runs, name: str, trials: list[Trial]) -> dict[int, int]:
+def _types(runs: ProcessorCalls, name: str, trials: list[EncodedConversation]) -> dict[int, int]:
     found: dict[int, int] = {}
     for _, ids, columns in trials:
         if name not in columns:

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
     from fastpack.tokenizer.pictures.processor_calls import Size
 
-__all__ = ["Frame", "frame_of"]
+__all__ = ["PictureFrame", "frame_of"]
 
 
-class Frame(NamedTuple):
+class PictureFrame(NamedTuple):
     """The text in the place of a picture, but for how often its token is repeated.
 
     Attributes:
@@ -36,7 +36,7 @@ class Frame(NamedTuple):
 
 def frame_of(
     texts: Mapping[Size, str | None], counts: Mapping[Size, int | None], tokens: Iterable[str]
-) -> Frame | None:
+) -> PictureFrame | None:
     """The frame in which `counts` gives the `texts` of all sizes; `None` if there is none.
 
     Args:
@@ -56,8 +56,8 @@ def frame_of(
     )
 
 
-def _frame(text: str, count: int, token: str) -> Frame:
+def _frame(text: str, count: int, token: str) -> PictureFrame:
     """The frame of a text around the longest run of a token."""
     longest = max(re.finditer(f"(?:{re.escape(token)})+", text), key=lambda found: len(found.group()))
     repeats = len(longest.group()) // len(token)
-    return Frame(text[: longest.start()], token, text[longest.end() :], repeats - count)
+    return PictureFrame(text[: longest.start()], token, text[longest.end() :], repeats - count)

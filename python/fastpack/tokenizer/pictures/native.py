@@ -26,13 +26,13 @@ class NativeImages(NamedTuple):
     Attributes:
         marker: The text that the chat template writes for a picture.
         delimiters: The texts that it writes around that.
-        adds_special_tokens: Whether a rendered conversation gets the special tokens of the tokenizer.
+        adds_special_tokens: True if a rendered conversation gets the special tokens of the tokenizer.
         configuration: The processor and its options, as JSON.
         token_types: The columns with a type for each token, each with the ids that have one.
-        folder: Where relative paths begin, if it is given.
-        embed: Whether rows hold the bytes of their pictures.
-        depends_on_number: Whether the text of a picture depends on the number of pictures in its document.
-        fetch: Whether pictures on web servers are fetched.
+        folder: The folder of relative paths, if given.
+        embed: True if rows hold the bytes of their pictures.
+        depends_on_number: True if the text of a picture depends on the number of pictures in its document.
+        fetch: True if pictures on web servers are fetched.
         remote: The access to pictures that lie elsewhere; `None` if none are read.
         max_images_per_pack: The most pictures of a row.
         max_image_tokens_per_pack: The most tokens of pictures in a row.

@@ -15,8 +15,8 @@ from fastpack.tokenizer.pictures.columns import (
     try_conversations,
 )
 from fastpack.tokenizer.pictures.loading import load_processor, options_of, refusal
-from fastpack.tokenizer.pictures.processor_calls import Runs, attempt
-from fastpack.tokenizer.pictures.processor_trials import Number, try_processor
+from fastpack.tokenizer.pictures.processor_calls import ProcessorCalls, attempt
+from fastpack.tokenizer.pictures.processor_trials import PicturesInText, try_processor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class PictureProcessor:
         marker: The image token, which the chat template writes once for each picture and the processor replaces.
         delimiters: The texts that the template writes before and behind the marker of each picture.
         chat_template: The template that `processor.apply_chat_template` renders with.
-        adds_special_tokens: Whether a rendered text, of a conversation without pictures too, gets the special tokens of
+        adds_special_tokens: True if a rendered text, of a conversation without pictures too, gets the special tokens of
             the tokenizer; one that begins with `bos_token` never does.
         token_types: The columns that the processor returns for each token besides ids and mask, by their names: the
             type of each id that has another one than 0.
@@ -92,12 +92,12 @@ class PictureProcessor:
         self.processor = processor
         self.options = options_of(processor, options, "reading.images.processor_kwargs")
         self.chat_template = _template_of(processor)
-        self._runs = Runs(processor, self.options)
+        self._runs = ProcessorCalls(processor, self.options)
         self.marker = self._runs.marker
         findings = try_processor(self._runs)
         self._number, self._frame = findings.number, findings.frame
         self._weightless = findings.weightless
-        self.depends_on_number = findings.number is not Number.NOTHING
+        self.depends_on_number = findings.number is not PicturesInText.NOTHING
         trials = try_conversations(self._runs)
         self.delimiters = delimiters(self._runs)
         self.adds_special_tokens = adds_special_tokens(self._runs, trials)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fastpack.types import JsonValue
 
-__all__ = ["Runs", "Size", "attempt", "noise"]
+__all__ = ["ProcessorCalls", "Size", "attempt", "noise"]
 
 _Result = TypeVar("_Result")
 
@@ -82,7 +82,7 @@ def attempt(work: Callable[[], _Result]) -> _Result | Exception:
         return raised
 
 
-class Runs:
+class ProcessorCalls:
     """Calls of a processor with the options of its image part.
 
     One at a time: a tokenizer of Hugging Face is set up anew by each call, which fails while another thread uses it.
@@ -121,7 +121,7 @@ class Runs:
 
         Args:
             sizes: The sizes of the pictures of a conversation.
-            weightless: Whether pictures without pixels are tried first, which take milliseconds whatever their size.
+            weightless: True if pictures without pixels are tried first, which take milliseconds whatever their size.
         """
         if weightless:
             texts = self.expanded_weightless(sizes)

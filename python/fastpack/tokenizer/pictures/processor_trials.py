@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack.arguments.checks import reason_of, shown
 from fastpack.errors import OptionError
-from fastpack.tokenizer.pictures.frame_around_tokens import Frame, frame_of
+from fastpack.tokenizer.pictures.frame_around_tokens import PictureFrame, frame_of
 from fastpack.tokenizer.pictures.loading import refusal
-from fastpack.tokenizer.pictures.processor_calls import Runs, attempt, noise
+from fastpack.tokenizer.pictures.processor_calls import ProcessorCalls, attempt, noise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastpack.tokenizer.pictures.processor_calls import Size
 
-__all__ = ["Findings", "Number", "try_processor"]
+__all__ = ["PicturesInText", "ReplacementForm", "try_processor"]
 
 _USUAL: Final[tuple[Size, ...]] = (
     (224, 224),
@@ -58,7 +58,7 @@ _MORE: Final = 24
 """The number of random sizes, of 1 to 3,000 pixels a side, on which a frame is tried besides."""
 
 
-class Number(Enum):
+class PicturesInText(Enum):
     """The part of the number of pictures in the text of each picture of a conversation."""
 
     NOTHING = "nothing"
@@ -70,12 +70,12 @@ class Number(Enum):
 
     def of(self, pictures: int) -> int:
         """The number that stands for `pictures`: the least one with the same texts."""
-        if self is Number.NOTHING:
+        if self is PicturesInText.NOTHING:
             return 1
-        return min(pictures, 2) if self is Number.SOLE else pictures
+        return min(pictures, 2) if self is PicturesInText.SOLE else pictures
 
 
-class Findings(NamedTuple):
+class ReplacementForm(NamedTuple):
     """The form of a processor's replacements.
 
     Attributes:
@@ -84,12 +84,12 @@ class Findings(NamedTuple):
         frame: The frame of a sole picture's replacement, if it can be computed.
     """
 
-    number: Number
+    number: PicturesInText
     weightless: bool
-    frame: Frame | None
+    frame: PictureFrame | None
 
 
-def try_processor(runs: Runs) -> Findings:
+def try_processor(runs: ProcessorCalls) -> ReplacementForm:
     """Finds the form of a processor's replacements.
 
     Raises:
@@ -115,18 +115,22 @@ def try_processor(runs: Runs) -> Findings:
         fault = "writes other texts for several blank pictures than for noise"
         raise refusal(runs.processor, fault, _FITTING)
     if any(by_number[number] != by_number[2] for number in (3, 4)):
-        return Findings(Number.EACH, weightless, None)
-    number = Number.NOTHING if all(by_number[2][size] == sole[size] for size in few) else Number.SOLE
+        return ReplacementForm(PicturesInText.EACH, weightless, None)
+    number = (
+        PicturesInText.NOTHING
+        if all(by_number[2][size] == sole[size] for size in few)
+        else PicturesInText.SOLE
+    )
     frame = _frame(runs, sole)
     if frame is not None:
         more = {size: _empty(runs, size, weightless=weightless) for size in _more()}
         if _frame(runs, {**sole, **more}) != frame:
             frame = None
-    return Findings(number, weightless, frame)
+    return ReplacementForm(number, weightless, frame)
 
 
 def _more() -> list[Size]:
-    """Sizes on which nothing but a frame is tried."""
+    """The sizes on which only the frame is tried."""
     chance = Random(_MORE)  # noqa: S311  the same sizes each time
     return [*_LARGE, *((_side(chance), _side(chance)) for _ in range(_MORE))]
 
@@ -148,23 +152,23 @@ def _first(texts: list[str] | Exception) -> str | None:
     return None if isinstance(texts, Exception) else texts[0]
 
 
-def _empty(runs: Runs, size: Size, *, weightless: bool) -> str | None:
+def _empty(runs: ProcessorCalls, size: Size, *, weightless: bool) -> str | None:
     """The text for a sole picture without content."""
     return _first(runs.expanded_empty([size], weightless=weightless))
 
 
-def _takes_none(runs: Runs) -> OptionError:
+def _takes_none(runs: ProcessorCalls) -> OptionError:
     """The error about a processor that takes no picture, or takes none with these options."""
     result = attempt(lambda: runs.expanded([noise(_USUAL[0])]))
     reason = reason_of(result) if isinstance(result, Exception) else "it refuses all sizes"
-    if runs.options and _empty(Runs(runs.processor, {}), _USUAL[0], weightless=False):
+    if runs.options and _empty(ProcessorCalls(runs.processor, {}), _USUAL[0], weightless=False):
         named = type(runs.processor).__name__
         message = f"`{named}` takes no picture with {shown(runs.options)}: {reason}"
         return OptionError(message, "reading.images.processor_kwargs")
     return refusal(runs.processor, f"takes no picture: {reason}")
 
 
-def _among(runs: Runs, sizes: Sequence[Size], number: int, *, weightless: bool) -> dict[Size, str]:
+def _among(runs: ProcessorCalls, sizes: Sequence[Size], number: int, *, weightless: bool) -> dict[Size, str]:
     """The text for a picture of each size among `number` pictures, whichever they are and wherever it stands."""
     texts: dict[Size, str] = {}
     for first in range(len(sizes)):
@@ -183,7 +187,7 @@ def _among(runs: Runs, sizes: Sequence[Size], number: int, *, weightless: bool) 
     return texts
 
 
-def _frame(runs: Runs, texts: Mapping[Size, str | None]) -> Frame | None:
+def _frame(runs: ProcessorCalls, texts: Mapping[Size, str | None]) -> PictureFrame | None:
     """The frame of replacements whose tokens the processor can count without a picture."""
     if not runs.computes_counts():
         return None

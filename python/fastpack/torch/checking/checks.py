@@ -30,7 +30,7 @@ _TOGETHER: Final = 12
 """The passes in which documents are changed where several ranks share the model, so that all run it equally often."""
 
 
-class _Boundaries(NamedTuple):
+class _BatchBoundaries(NamedTuple):
     """The boundaries of the documents in a batch.
 
     Attributes:
@@ -148,7 +148,7 @@ def _check_shapes(batch: Mapping[str, torch.Tensor], ids: torch.Tensor) -> None:
 
 def _boundaries_of(
     batch: Mapping[str, torch.Tensor], ids: torch.Tensor, seq_lengths: Sequence[Sequence[int]] | None
-) -> _Boundaries:
+) -> _BatchBoundaries:
     """The boundaries of the documents: as the caller gives them, or else as the batch does."""
     rows, width = ids.shape
     lengths, known_from = _lengths_of(batch, rows, width, seq_lengths)
@@ -174,7 +174,7 @@ def _boundaries_of(
     if not documents:
         message = f"`{known_from}` has no document"
         raise BatchError(message)
-    return _Boundaries(documents, known_from)
+    return _BatchBoundaries(documents, known_from)
 
 
 def _is_padding(batch: Mapping[str, torch.Tensor], row: int, start: int) -> bool:
@@ -235,7 +235,7 @@ def _unmasked(batch: Mapping[str, torch.Tensor], row: int, width: int) -> int:
     return width if mask[row, kept:].any() else kept
 
 
-def _check_sizes(model: torch.nn.Module, ids: torch.Tensor, boundaries: _Boundaries) -> None:
+def _check_sizes(model: torch.nn.Module, ids: torch.Tensor, boundaries: _BatchBoundaries) -> None:
     """Refuses ids outside the model's vocabulary, and documents longer than its positions."""
     embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
     known = getattr(embedding, "num_embeddings", None)
@@ -257,7 +257,10 @@ def _check_sizes(model: torch.nn.Module, ids: torch.Tensor, boundaries: _Boundar
 
 
 def _leak(
-    model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries, logits: torch.Tensor
+    model: torch.nn.Module,
+    batch: Mapping[str, torch.Tensor],
+    boundaries: _BatchBoundaries,
+    logits: torch.Tensor,
 ) -> str | None:
     """Describes a leak: other tokens in some documents change the logits of the others; `None` if there is none.
 
@@ -305,7 +308,7 @@ def _is_shared() -> bool:
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
-def _remedy(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> str:
+def _remedy(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _BatchBoundaries) -> str:
     """The remedy that keeps the documents apart, found by trials."""
     if _is_shared():
         return _WITHOUT_TRYING  # a rank alone must not run a model that all ranks share
@@ -341,7 +344,7 @@ _WITHOUT_TRYING: Final = (
 )
 
 
-def _changes(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> list[tuple[Batch, str]]:
+def _changes(batch: Mapping[str, torch.Tensor], boundaries: _BatchBoundaries) -> list[tuple[Batch, str]]:
     """Possible faults of a batch: for each, the corrected values and the remedy."""
     changes: list[tuple[Batch, str]] = []
     ids, mask, positions = batch["input_ids"], batch.get("attention_mask"), token_positions(batch)
@@ -369,7 +372,7 @@ def _changes(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> list
 
 
 def _separates_documents(
-    model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries
+    model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _BatchBoundaries
 ) -> bool:
     try:
         return _leak(model, batch, boundaries, forward(model, batch).logits) is None
@@ -377,7 +380,9 @@ def _separates_documents(
         return False
 
 
-def _flattened(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> tuple[Batch, _Boundaries]:
+def _flattened(
+    batch: Mapping[str, torch.Tensor], boundaries: _BatchBoundaries
+) -> tuple[Batch, _BatchBoundaries]:
     """Concatenates the documents of a batch to one row; also returns their boundaries in it."""
     ids = batch["input_ids"]
     documents = [(0, 0, 0)]
@@ -395,11 +400,14 @@ def _flattened(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> tu
         "max_length_k": int(lengths.max()),
         "use_cache": False,
     }
-    return flat, _Boundaries(documents[1:], boundaries.known_from)
+    return flat, _BatchBoundaries(documents[1:], boundaries.known_from)
 
 
 def _check_alone(
-    model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries, logits: torch.Tensor
+    model: torch.nn.Module,
+    batch: Mapping[str, torch.Tensor],
+    boundaries: _BatchBoundaries,
+    logits: torch.Tensor,
 ) -> None:
     """Refuses a batch in which a document has other logits than alone, for example because of wrong positions."""
     ids = batch["input_ids"]

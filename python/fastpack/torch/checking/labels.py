@@ -13,7 +13,7 @@ from fastpack.types import NOT_TRAINED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fastpack.torch.checking.passes import Result
+    from fastpack.torch.checking.passes import ModelResult
 
 __all__ = ["check_labels"]
 
@@ -24,7 +24,7 @@ _CHUNK: Final = 1024
 """The labels whose logits are looked at at a time, so that a large vocabulary needs little memory."""
 
 
-class _Places(NamedTuple):
+class _CountedLabels(NamedTuple):
     """The labels that count, and the predictions of the logits before them.
 
     Attributes:
@@ -46,7 +46,7 @@ def check_labels(
     model: torch.nn.Module,
     batch: Mapping[str, torch.Tensor],
     documents: Sequence[tuple[int, int, int]],
-    result: Result,
+    result: ModelResult,
 ) -> None:
     """Refuses labels that do not belong to the tokens, and a loss that is not theirs.
 
@@ -57,7 +57,7 @@ def check_labels(
         model: The model, in evaluation mode.
         batch: Its keyword arguments.
         documents: The row, the start and the length of each document.
-        result: What the model returned for the batch.
+        result: The model's output for the batch.
 
     Raises:
         BatchError: They do not fit.
@@ -101,7 +101,7 @@ def check_labels(
 
 
 def _shift_of(ids: torch.Tensor, labels: torch.Tensor) -> int | None:
-    """How many places before their tokens the labels stand; `None` if they are other tokens."""
+    """The shift of the labels before their tokens; `None` if they are other tokens."""
     width = ids.shape[1]
     for shift in _SHIFTS:
         here = labels[:, max(0, -shift) : width - max(0, shift)]
@@ -125,7 +125,7 @@ def _check_first(
     batch: Mapping[str, torch.Tensor],
     labels: torch.Tensor,
     first: torch.Tensor,
-    result: Result,
+    result: ModelResult,
 ) -> None:
     """Refuses labels that are predicted from another document, if the loss counts them."""
     if not first.any() or result.loss is None:
@@ -140,7 +140,9 @@ def _check_first(
         raise BatchError(message)
 
 
-def _places(logits: torch.Tensor, labels: torch.Tensor, counted: torch.Tensor, distance: int) -> _Places:
+def _places(
+    logits: torch.Tensor, labels: torch.Tensor, counted: torch.Tensor, distance: int
+) -> _CountedLabels:
     """The labels that count; `distance` places before each are its logits."""
     rows, at = counted.nonzero(as_tuple=True)
     found: list[tuple[torch.Tensor, ...]] = []
@@ -152,17 +154,17 @@ def _places(logits: torch.Tensor, labels: torch.Tensor, counted: torch.Tensor, d
         found.append((losses.double(), others, moves.double()))
     empty = torch.zeros(0, dtype=torch.double, device=logits.device)
     parts = [torch.cat(part) for part in zip(*found, strict=True)] or [empty, empty.long(), empty]
-    return _Places(rows, at, *parts)
+    return _CountedLabels(rows, at, *parts)
 
 
 def _complaint(
     model: torch.nn.Module,
     batch: Mapping[str, torch.Tensor],
     labels: torch.Tensor,
-    places: _Places,
-    result: Result,
+    places: _CountedLabels,
+    result: ModelResult,
 ) -> str:
-    """How the loss differs from that of the labels; empty if it does not."""
+    """The difference of the loss from that of the labels; empty if there is none."""
     number, whole = len(places.losses), float(places.losses.sum())
     found = float("nan") if result.loss is None else float(result.loss)
     if number == 0:
@@ -204,14 +206,14 @@ def _loss(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], labels: tor
     return float("nan") if loss is None else float(loss)
 
 
-def _is_near(found: float, wanted: float, result: Result) -> bool:
+def _is_near(found: float, wanted: float, result: ModelResult) -> bool:
     """True if two losses are the same but for rounding."""
     loss = result.loss
     size = 0.0 if loss is None else abs(float(loss)) * 8 * torch.finfo(loss.dtype).eps
     return abs(found - wanted) <= tolerance(result.logits) * abs(wanted) + size
 
 
-def _cause(result: Result, labels: torch.Tensor, trained: torch.Tensor, wanted: int) -> str:
+def _cause(result: ModelResult, labels: torch.Tensor, trained: torch.Tensor, wanted: int) -> str:
     """The probable fault of the labels, with the remedy."""
     width = labels.shape[1]
     for distance in range(min(4, width)):

@@ -13,7 +13,7 @@ from fastpack.torch.losses import logits_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Result", "evaluating", "forward", "movement", "on_device", "tolerance", "vocabulary_of"]
+__all__ = ["ModelResult", "evaluating", "forward", "movement", "on_device", "tolerance", "vocabulary_of"]
 
 _EXACT: Final = 1e-3
 """The tolerance in float32: the change of other documents' logits, relative to the changed document's own.
@@ -31,13 +31,13 @@ _NOT_FOR_FORWARD: Final = ("loss_weights", "num_items_in_batch", "seq_lengths")
 """The entries of a batch that only losses and checks use; models do not take them."""
 
 
-class Result(NamedTuple):
+class ModelResult(NamedTuple):
     """The result of a model.
 
     Attributes:
         logits: Its logits.
         loss: Its loss, if it computes one.
-        has_more: Whether the loss has a part that does not depend on labels, as that of a mixture of experts.
+        has_more: True if the loss has a part that does not depend on labels, as that of a mixture of experts.
     """
 
     logits: torch.Tensor
@@ -66,7 +66,7 @@ def on_device(value: object, model: torch.nn.Module) -> object:
     return value if parameter is None else value.to(parameter.device)
 
 
-def forward(model: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> Result:
+def forward(model: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> ModelResult:
     """Runs the model.
 
     Raises:
@@ -85,7 +85,7 @@ def forward(model: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> Result
     _check_finite(logits)
     loss = getattr(outputs, "loss", None)
     more = getattr(outputs, "aux_loss", None) is not None
-    return Result(logits, loss if isinstance(loss, torch.Tensor) else None, more)
+    return ModelResult(logits, loss if isinstance(loss, torch.Tensor) else None, more)
 
 
 def _check_finite(logits: torch.Tensor) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fastpack.arguments.checks import check_switch, check_type, is_series, reason_of, shown
-from fastpack.dataset.packed_files import Access
+from fastpack.dataset.packed_files import RemoteAccess
 from fastpack.dataset.pictures.files import PictureFiles
 from fastpack.errors import BatchError, OptionTypeError
 from fastpack.runtime.ranks import rank_of
@@ -87,7 +87,7 @@ class PictureCollator:
                 `packed` if not given.
             moved: Folders of pictures that lie elsewhere now: the path of each when the rows were packed, and its path
                 now; either may be a URL.
-            fetch: Whether pictures on web servers are fetched; if not given, those of rows in `packed` that were packed with
+            fetch: True if pictures on web servers are fetched; if not given, those of rows in `packed` that were packed with
                 `Images(fetch=True)` are.
             stand_in: Adds a small grey picture, as a document without labels, to a batch without pictures, so that each
                 rank runs the vision part of the model, as DDP and FSDP need; the gradients of that part are then zero
@@ -121,7 +121,7 @@ class PictureCollator:
             self.check_folder(folder)
         self._rope_index = rope_index_of(model)
         self._masks = document_masks_of(model, self._processing.token_columns)
-        access = None if storage is None else Access.of("PictureCollator", storage)
+        access = None if storage is None else RemoteAccess.of("PictureCollator", storage)
         self._files = PictureFiles(folders, moved=moved, fetch=fetch, access=access)
         self._collate = partial(
             collate, shift_labels=shift_labels, loss_weights=loss_weights, seq_idx=seq_idx
@@ -166,7 +166,7 @@ class PictureCollator:
         ]
         if self._stand_in and rows and not any(per_document):
             values, tokens = self._stand_in
-            rows.append(self._stand_in_row(tokens, rows[0]))
+            rows.append(self._placeholder_row(tokens, rows[0]))
             lengths.append(np.array(rows[-1]["seq_lengths"], np.int64))
             per_document.append(values)
         batch = self._collate([_without_pictures(row) for row in rows])
@@ -223,7 +223,7 @@ class PictureCollator:
             message = f"row {number} of the batch: {refused}"
             raise BatchError(message) from refused.__cause__
 
-    def _stand_in_row(self, tokens: Values, row: Mapping[str, object]) -> dict[str, object]:
+    def _placeholder_row(self, tokens: Values, row: Mapping[str, object]) -> dict[str, object]:
         """A row of one document without labels that shows the picture that stands in."""
         ids = tokens["input_ids"][0].numpy()
         columns: dict[str, object] = {"input_ids": ids, "seq_lengths": [len(ids)]}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig
 
-    from fastpack.torch.pictures.models import Part
+    from fastpack.torch.pictures.models import ModelPart
 
 __all__ = ["DocumentMasks", "LayerMasks", "document_masks_of"]
 
@@ -48,7 +48,7 @@ class LayerMasks(dict[str, torch.Tensor]):
 class DocumentMasks:
     """The masks that a model makes for each document alone."""
 
-    def __init__(self, part: Part, column: str) -> None:
+    def __init__(self, part: ModelPart, column: str) -> None:
         """Takes the part of a model that has the method, and the column with the types of tokens."""
         self._part, self._column = part, column
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig
 
-__all__ = ["Part", "config_of", "part_with"]
+__all__ = ["ModelPart", "config_of", "part_with"]
 
 
-class Part(NamedTuple):
+class ModelPart(NamedTuple):
     """A part of a model.
 
     Attributes:
@@ -29,13 +29,13 @@ class Part(NamedTuple):
     config: PreTrainedConfig
 
 
-def part_with(model: torch.nn.Module | PreTrainedConfig, method: str) -> Part | None:
+def part_with(model: torch.nn.Module | PreTrainedConfig, method: str) -> ModelPart | None:
     """The innermost part of a model, or of models with a configuration, that has a method; `None` if there is none."""
     if isinstance(model, torch.nn.Module):
         parts = [part for part in model.modules() if hasattr(part, "config") and hasattr(part, method)]
-        return Part(type(parts[-1]), parts[-1].config) if parts else None
+        return ModelPart(type(parts[-1]), parts[-1].config) if parts else None
     kinds = [kind for kind in _classes_of(config_of(model)) if hasattr(kind, method)]
-    return Part(kinds[-1], model) if kinds else None
+    return ModelPart(kinds[-1], model) if kinds else None
 
 
 def config_of(model: torch.nn.Module | PreTrainedConfig) -> PreTrainedConfig:

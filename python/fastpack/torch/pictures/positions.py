@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig
 
-    from fastpack.torch.pictures.models import Part
+    from fastpack.torch.pictures.models import ModelPart
 
 __all__ = ["RopeIndex", "rope_index_of"]
 
@@ -32,7 +32,7 @@ class RopeIndex:
     It keeps the class and the configuration of the model, not its weights, so it is small when it is pickled.
     """
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ModelPart) -> None:
         """Takes the part of a model that has the method."""
         self._part = part
         self._takes = frozenset(signature(getattr(part.kind, _METHOD)).parameters)

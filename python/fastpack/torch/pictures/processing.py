@@ -30,7 +30,7 @@ _TRIED: Final = (((60, 40),), ((40, 90), (30, 30)), ((90, 90),))
 """The sizes of pictures in the documents on which joining is tried: one and several, of unlike sizes."""
 
 _SMALL: Final = (16, 32, 64, 224)
-"""The sides of small pictures, of which the one with the fewest tokens stands in."""
+"""The sides of small pictures; the one with the fewest tokens is the placeholder."""
 
 _GREY: Final = (127, 127, 127)
 """The colour of a picture without content. SmolVLM takes one whose values are all 0 for none."""

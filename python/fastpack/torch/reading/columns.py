@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from fastpack._fastpack import MADE_COLUMNS, CompactRows
+from fastpack._fastpack import COMPUTED_COLUMNS, CompactRows
 from fastpack.errors import BatchError
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> Columns:
         return {name: _stored(name, batch) for name in batch.schema.names}
     rows = CompactRows(batch)
     return {
-        name: _ComputedColumn(name, rows) if name in MADE_COLUMNS else _stored(name, batch) for name in shown
+        name: _ComputedColumn(name, rows) if name in COMPUTED_COLUMNS else _stored(name, batch)
+        for name in shown
     }
 
 

@@ -41,17 +41,17 @@ _POLL: Final = 0.05
 """Seconds between two looks for room in the cache."""
 
 _PATIENCE: Final = 60.0
-"""Seconds in which other processes have to let go of a shard."""
+"""Seconds for other processes to release a shard."""
 
 
-class _Entry(NamedTuple):
+class _FolderShard(NamedTuple):
     """A shard of one of the folders."""
 
     folder: Folder
     shard: Shard
 
 
-class _Opened(NamedTuple):
+class _OpenedShard(NamedTuple):
     """A shard whose rows can be read.
 
     Attributes:
@@ -82,7 +82,7 @@ class Shards:
             FastpackError: The number of rows in a shard is not known.
         """
         self._columns = columns
-        self._entries = [_Entry(folder, shard) for folder in folders for shard in folder.of(split)]
+        self._entries = [_FolderShard(folder, shard) for folder in folders for shard in folder.of(split)]
         for folder, shard in self._entries:
             if shard.rows is None or shard.file.bytes is None:
                 message = (
@@ -95,13 +95,13 @@ class Shards:
         self._set_up()
 
     def _set_up(self) -> None:
-        self._open: OrderedDict[int, _Opened] = OrderedDict()
+        self._open: OrderedDict[int, _OpenedShard] = OrderedDict()
         self._first: tuple[Shard, pa.Schema] | None = None
         self._read = 0
         self._left: dict[int, int] = {}
         self._returns = 0
         self._last = -1
-        self._ahead: _Ahead | None = None
+        self._ahead: _ShardPrefetcher | None = None
         self._process = os.getpid()
 
     def __getstate__(self) -> dict[str, object]:
@@ -148,27 +148,27 @@ class Shards:
     def _fetch_ahead(self, numbers: Iterable[int]) -> None:
         """Begins to fetch shards, in order, on a thread of its own."""
         if self._ahead is None:
-            self._ahead = _Ahead()
+            self._ahead = _ShardPrefetcher()
         self._ahead.fetch([self._entries[number] for number in numbers if number not in self._open])
 
-    def _own(self) -> None:
+    def _forget_parent_thread(self) -> None:
         """Forgets the thread of the process from which this one was forked."""
         if self._process != os.getpid():
             self._process, self._ahead = os.getpid(), None
 
-    def _opened(self, number: int) -> _Opened:
+    def _opened(self, number: int) -> _OpenedShard:
         """A shard, fetched if need be."""
         found = self._open.get(number)
         if found is not None:
             self._open.move_to_end(number)
             return found
-        self._own()
+        self._forget_parent_thread()
         is_whole = self._fits
         if not is_whole and self.plan is None:
             self._refuse_returns(number)
         most = len(self._entries) if is_whole else _OPEN if self.plan is None else self.plan.window
         while len(self._open) >= most:
-            self._let_go()
+            self._release_files()
         opened = self._open[number] = self._read_in(number)
         if self.plan is not None:
             self._fetch_ahead(self.plan.after(number))
@@ -182,7 +182,7 @@ class Shards:
         """True if the cache has room for all shards."""
         return sum(self.sizes) <= self.room
 
-    def _let_go(self) -> None:
+    def _release_files(self) -> None:
         number, opened = self._open.popitem(last=False)
         opened.held.release()
         self._left[number] = self._read
@@ -207,9 +207,9 @@ class Shards:
             )
             raise OptionError(message, "storage.block_cache")
 
-    def _read_in(self, number: int) -> _Opened:
+    def _read_in(self, number: int) -> _OpenedShard:
         folder, shard = self._entries[number]
-        held = self._hold(folder, shard)
+        held = self._open_file(folder, shard)
         try:
             table = folder.table_of(shard, held.path)
             folder.check_rows(shard, table)
@@ -221,7 +221,7 @@ class Shards:
             raise
         batches = [batch for batch in table.to_batches() if batch.num_rows]
         ends = list(accumulate(batch.num_rows for batch in batches))
-        return _Opened(ends, [columns_of(batch, shown) for batch in batches], held)
+        return _OpenedShard(ends, [columns_of(batch, shown) for batch in batches], held)
 
     def _check(self, folder: Folder, shard: Shard, schema: pa.Schema) -> None:
         """Refuses other columns than those of the first shard that was opened."""
@@ -237,7 +237,7 @@ class Shards:
             )
             raise OptionError(message, "columns")
 
-    def _hold(self, folder: Folder, shard: Shard) -> HeldFile:
+    def _open_file(self, folder: Folder, shard: Shard) -> HeldFile:
         """The file of a shard. Open files of this process make room for it, then files that others have let go of."""
         until = time.monotonic() + _PATIENCE
         while True:
@@ -245,7 +245,7 @@ class Shards:
             if held is not None:
                 return held
             if self._open:
-                self._let_go()
+                self._release_files()
             elif time.monotonic() > until:
                 message = (
                     f"is {self.room:,} bytes, and other processes of this machine hold all shards in it; give more, so that "
@@ -256,15 +256,15 @@ class Shards:
                 time.sleep(_POLL)
 
 
-class _Ahead:
+class _ShardPrefetcher:
     """Fetches shards on a thread, which ends when there is nothing to fetch."""
 
     def __init__(self) -> None:
-        self._wanted: list[_Entry] = []
+        self._wanted: list[_FolderShard] = []
         self._lock = threading.Lock()
         self._runs = False
 
-    def fetch(self, entries: list[_Entry]) -> None:
+    def fetch(self, entries: list[_FolderShard]) -> None:
         """Fetches these shards next, in order, and none that were wanted before."""
         with self._lock:
             self._wanted = entries

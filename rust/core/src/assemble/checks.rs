@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::lists::{Lists, NumberLists, numbers, type_name};
 use super::written_rows::{ANSWERS, Boundaries, PackedOptions};
-use crate::config::{ObjectiveName, Per, RowColumn};
+use crate::config::{ColumnUnit, ObjectiveName, RowColumn};
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
 use crate::util::control::Control;
@@ -65,7 +65,7 @@ pub fn check_rows(
     }
     let is_bounded =
         options.has_one_document() || has(RowColumn::SeqLengths) || has(RowColumn::PositionIds);
-    let mut check = Check { options, found: BTreeMap::new(), first_row: 0 };
+    let mut check = BrokenRules { options, found: BTreeMap::new(), first_row: 0 };
     let (mut documents, mut tokens) = (0, 0);
     let most_truths = most_truths(batches, options);
     for batch in batches {
@@ -108,7 +108,7 @@ impl RuleColumns {
         for &(name, column) in RowColumn::WORDS {
             // The labels of spans belong to the targets, and a class to the whole row.
             let is_other = column == RowColumn::Labels && (one_document || is_span);
-            if column.usual().1 == Per::Token && column != RowColumn::InputIds && !is_other {
+            if column.usual().1 == ColumnUnit::Token && column != RowColumn::InputIds && !is_other {
                 per_token.extend(Lists::of(batch, name)?.map(|lists| (column, lists)));
             }
         }
@@ -137,13 +137,13 @@ impl RuleColumns {
 }
 
 /// The rules that are broken so far.
-struct Check<'a> {
+struct BrokenRules<'a> {
     options: &'a PackedOptions,
     found: BTreeMap<RowRule, (usize, String)>,
     first_row: usize,
 }
 
-impl Check<'_> {
+impl BrokenRules<'_> {
     fn broken(&mut self, rule: RowRule, row: usize, says: impl FnOnce() -> String) {
         let row = self.first_row + row;
         self.found.entry(rule).or_insert_with(|| (row, says()));

@@ -1,4 +1,4 @@
-//! The compact layout: which columns a file holds of its rows ([`Stored`]), and the rows made of these ([`CompactRows`]).
+//! The compact layout: which columns a file holds of its rows ([`CompactColumn`]), and the rows made of these ([`CompactRows`]).
 //!
 //! A file in this layout has `input_ids` and `seq_lengths`; `label_spans`, the first place of each run of labels in its
 //! row and the place behind it (`shifted_label_spans` where a label is the token behind its place); `label_weights`, the
@@ -15,7 +15,7 @@ use arrow::datatypes::{
 use arrow::record_batch::RecordBatch;
 
 use super::lists::{LABEL_WEIGHTS, Lists, NumberLists, item};
-use crate::config::{LABEL_SPANS, Number, RowColumn};
+use crate::config::{LABEL_SPANS, NumberType, RowColumn};
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
 use crate::util::control::Control;
@@ -25,11 +25,11 @@ pub const COMPACT: &str = "fastpack.compact";
 
 /// A column of a batch of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum CompactColumn {
     /// A column of the rows.
     Plain(RowColumn),
     /// The tokens as unsigned numbers.
-    Ids(Width),
+    Ids(IdWidth),
     /// The runs of labels: the first place of each in its row, and the place behind it.
     LabelSpans {
         /// True if the label at a place is the token behind it.
@@ -41,14 +41,14 @@ pub(super) enum Stored {
 
 /// The bits of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Width {
+pub(super) enum IdWidth {
     /// 16 bits.
     Short,
     /// 32 bits.
     Long,
 }
 
-impl Width {
+impl IdWidth {
     /// The width for a vocabulary; 32 bits where it is unknown.
     pub(super) fn of(largest_id: Option<u32>) -> Self {
         match largest_id {
@@ -58,14 +58,14 @@ impl Width {
     }
 }
 
-impl Stored {
+impl CompactColumn {
     /// The columns of the rows.
     pub(super) fn plain(columns: &[RowColumn]) -> Vec<Self> {
         columns.iter().copied().map(Self::Plain).collect()
     }
 
     /// The columns of the compact layout from which rows with these columns can be made.
-    pub(super) fn compact(columns: &[RowColumn], width: Width, shifted: bool) -> Vec<Self> {
+    pub(super) fn compact(columns: &[RowColumn], width: IdWidth, shifted: bool) -> Vec<Self> {
         let mut stored = vec![Self::Ids(width), Self::Plain(RowColumn::SeqLengths)];
         let mut store = |column: Self| {
             if !stored.contains(&column) {
@@ -116,7 +116,7 @@ impl Stored {
 }
 
 /// The columns with a value for each token, which are made of those of the compact layout.
-pub const MADE_COLUMNS: [RowColumn; 5] = [
+pub const COMPUTED_COLUMNS: [RowColumn; 5] = [
     RowColumn::InputIds,
     RowColumn::Labels,
     RowColumn::PositionIds,
@@ -159,10 +159,11 @@ fn full_schema(stored: &Schema, columns: &[String]) -> Result<SchemaRef> {
     let fields = columns.iter().map(|name| match derived_column(name) {
         Some(column) => {
             let number = match column.usual().0 {
-                Number::Float32 => DataType::Float32,
-                Number::Int32 | Number::Int64 | Number::Bool | Number::Picture { .. } => {
-                    DataType::Int32
-                }
+                NumberType::Float32 => DataType::Float32,
+                NumberType::Int32
+                | NumberType::Int64
+                | NumberType::Bool
+                | NumberType::Picture { .. } => DataType::Int32,
             };
             Ok(Field::new(name, DataType::List(item(number)), true))
         }
@@ -172,7 +173,7 @@ fn full_schema(stored: &Schema, columns: &[String]) -> Result<SchemaRef> {
 }
 
 fn derived_column(name: &str) -> Option<RowColumn> {
-    MADE_COLUMNS.into_iter().find(|column| column.name() == name)
+    COMPUTED_COLUMNS.into_iter().find(|column| column.name() == name)
 }
 
 /// The rows of a table in the compact layout in the full layout, with these columns.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use crate::document::store::{DocumentPart, Loaded, Store};
+use crate::document::store::{DocumentPart, DocumentStore, LoadedParts};
 use crate::document::{Document, DocumentPicture, INPUTS};
 use crate::error::Result;
 use crate::pack::{PieceSizes, Plan};
@@ -13,19 +13,19 @@ use crate::util::control::Control;
 /// The documents of neighbouring rows of a plan.
 #[derive(Debug)]
 pub struct DocumentsOfRows<'a> {
-    store: &'a Store,
+    store: &'a DocumentStore,
     plan: &'a Plan,
     /// The documents that were read back, and the index of their first piece in the plan.
-    loaded: Option<(usize, Loaded)>,
+    loaded: Option<(usize, LoadedParts)>,
     /// True if whole documents were read back.
     whole: bool,
     /// The store of each row, and its document that the row counts from, where they have stores of their own.
-    row_stores: Vec<(&'a Store, u64)>,
+    row_stores: Vec<(&'a DocumentStore, u64)>,
 }
 
 /// A piece of a row, with its tokens. A plan has pieces by numbers alone; rows are copied from these.
 #[derive(Clone, Copy, Debug)]
-pub struct Excerpt<'a> {
+pub struct DocumentSlice<'a> {
     /// The document, or the part of it that was read back.
     pub document: Document<'a>,
     /// The first token of the piece in that document.
@@ -40,7 +40,7 @@ pub struct Excerpt<'a> {
     pub sizes: PieceSizes,
 }
 
-impl<'a> Excerpt<'a> {
+impl<'a> DocumentSlice<'a> {
     /// The pictures that are whole in the piece.
     pub(super) fn pictures(&self) -> impl Iterator<Item = DocumentPicture<'a>> + use<'a> {
         self.document.pictures_in(self.first..self.first + self.length)
@@ -54,7 +54,7 @@ impl<'a> Excerpt<'a> {
 
 impl<'a> DocumentsOfRows<'a> {
     /// Documents that are in memory.
-    pub fn kept(store: &'a Store, plan: &'a Plan) -> Self {
+    pub fn kept(store: &'a DocumentStore, plan: &'a Plan) -> Self {
         Self { store, plan, loaded: None, whole: false, row_stores: Vec::new() }
     }
 
@@ -63,7 +63,7 @@ impl<'a> DocumentsOfRows<'a> {
     /// # Panics
     ///
     /// If there are no rows, or not as many stores.
-    pub(crate) fn from_stores(row_stores: Vec<(&'a Store, u64)>, plan: &'a Plan) -> Self {
+    pub(crate) fn from_stores(row_stores: Vec<(&'a DocumentStore, u64)>, plan: &'a Plan) -> Self {
         assert_eq!(row_stores.len(), plan.rows(), "a store for each row");
         let store = row_stores.first().expect("at least one row").0;
         Self { store, plan, loaded: None, whole: false, row_stores }
@@ -72,7 +72,7 @@ impl<'a> DocumentsOfRows<'a> {
     /// The documents of `rows`, read back on several threads unless they are in memory: their ids, or if `whole` all
     /// of their columns.
     pub fn of(
-        store: &'a Store,
+        store: &'a DocumentStore,
         plan: &'a Plan,
         rows: Range<usize>,
         whole: bool,
@@ -99,18 +99,18 @@ impl<'a> DocumentsOfRows<'a> {
     ///
     /// Documents of a row lie anywhere in memory, and a column that is copied from them waits for each. Here, the waits for
     /// many of them overlap, and all columns find them.
-    pub(super) fn fetch(&self, rows: Range<usize>) -> Vec<Excerpt<'_>> {
+    pub(super) fn fetch(&self, rows: Range<usize>) -> Vec<DocumentSlice<'_>> {
         /// Tokens of a line of the caches.
         const LINE: usize = 16;
-        let excerpts: Vec<Excerpt<'_>> = self.pieces(rows).collect();
+        let document_slices: Vec<DocumentSlice<'_>> = self.pieces(rows).collect();
         let mut touched = 0;
-        for Excerpt { document, start, length, .. } in &excerpts {
+        for DocumentSlice { document, start, length, .. } in &document_slices {
             let tokens =
                 document.column(INPUTS).iter().skip(*start as usize).take(*length as usize);
             touched ^= tokens.step_by(LINE).fold(0, |all, token| all ^ token);
         }
         black_box(touched);
-        excerpts
+        document_slices
     }
 
     /// The plan of the rows.
@@ -123,7 +123,7 @@ impl<'a> DocumentsOfRows<'a> {
     /// # Panics
     ///
     /// If the rows were not read back, or the store has released one of their documents.
-    pub fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = Excerpt<'_>> {
+    pub fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = DocumentSlice<'_>> {
         let first = self.plan.first_piece(rows.start);
         let mut row = rows.start;
         self.plan.pieces(rows).zip(first..).map(move |(piece, at)| {
@@ -135,16 +135,16 @@ impl<'a> DocumentsOfRows<'a> {
                 }
                 let (store, zeroth) = self.row_stores[row];
                 let document = store.document(zeroth + u64::from(piece.document));
-                return Excerpt { document, start: first, length, first, tokens, sizes };
+                return DocumentSlice { document, start: first, length, first, tokens, sizes };
             }
             if let Some((zeroth, loaded)) = &self.loaded {
                 let document = loaded.document(at - zeroth);
                 let start = if self.whole { first } else { 0 };
-                return Excerpt { document, start, length, first, tokens, sizes };
+                return DocumentSlice { document, start, length, first, tokens, sizes };
             }
             let number = self.plan.first_document() + u64::from(piece.document);
             let document = self.store.document(number);
-            Excerpt { document, start: first, length, first, tokens, sizes }
+            DocumentSlice { document, start: first, length, first, tokens, sizes }
         })
     }
 }

@@ -12,7 +12,7 @@ use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Fields};
 use fastpack_picture::Size;
 
-use super::documents_of_rows::Excerpt;
+use super::documents_of_rows::DocumentSlice;
 use super::lists::item;
 use crate::document::{DocumentPicture, DocumentPictureSource};
 use crate::error::{Error, Result};
@@ -77,12 +77,12 @@ impl PictureLists {
     /// fetched, if rows embed them.
     pub(super) fn push_row<'a>(
         &mut self,
-        entries: impl Iterator<Item = Option<Excerpt<'a>>>,
+        entries: impl Iterator<Item = Option<DocumentSlice<'a>>>,
         remote: Option<&RemotePictures>,
     ) -> Result<()> {
         let before = self.paths.len();
         let pieces = (0..).zip(entries).filter_map(|(entry, piece)| Some((entry, piece?)));
-        let pieces: Vec<(i32, Excerpt<'a>)> = pieces.collect();
+        let pieces: Vec<(i32, DocumentSlice<'a>)> = pieces.collect();
         let mut fetched = match (&self.bytes, remote) {
             (Some(_), Some(remote)) => {
                 let pictures = pieces.iter().flat_map(|(_, piece)| piece.pictures());
@@ -163,8 +163,8 @@ impl PictureLists {
     }
 }
 
-/// The result of a look at a picture's file: the reason that it is not as it was when its tokens were made.
-type Checked = std::result::Result<(), String>;
+/// The comparison of a picture's file with its state at tokenizing; the error is the difference.
+type PictureCheckResult = std::result::Result<(), String>;
 
 /// The URL of a picture in remote storage.
 fn url_of(picture: &DocumentPicture<'_>) -> Option<String> {
@@ -173,7 +173,7 @@ fn url_of(picture: &DocumentPicture<'_>) -> Option<String> {
 }
 
 /// Refuses a picture whose file on this machine has changed. One that is not there any more is missed in training.
-fn check_file(picture: &DocumentPicture<'_>) -> Checked {
+fn check_file(picture: &DocumentPicture<'_>) -> PictureCheckResult {
     let DocumentPictureSource::File(path) = picture.source else { return Ok(()) };
     let path = path.text();
     match fs::metadata(&path) {
@@ -190,7 +190,7 @@ fn append_fetched(
     url: &str,
     fetched: Option<std::result::Result<PictureContent, String>>,
     bytes: &mut Vec<u8>,
-) -> Checked {
+) -> PictureCheckResult {
     let url = public(url);
     let fetched = fetched.unwrap_or_else(|| Err("the call has no remote storage".to_owned()));
     let PictureContent { bytes: content, version } = fetched.map_err(|what| fault(&url, &what))?;
@@ -203,7 +203,7 @@ fn append_fetched(
 }
 
 /// Appends the bytes of a picture that the document holds, or of its file on this machine.
-fn append_bytes(picture: &DocumentPicture<'_>, bytes: &mut Vec<u8>) -> Checked {
+fn append_bytes(picture: &DocumentPicture<'_>, bytes: &mut Vec<u8>) -> PictureCheckResult {
     let path = match picture.source {
         DocumentPictureSource::Held(held) => {
             held.append_to(bytes);
@@ -230,7 +230,7 @@ fn append_bytes(picture: &DocumentPicture<'_>, bytes: &mut Vec<u8>) -> Checked {
 }
 
 /// Refuses bytes of another number, or of a picture of another size.
-fn check_content(picture: &DocumentPicture<'_>, name: &str, content: &[u8]) -> Checked {
+fn check_content(picture: &DocumentPicture<'_>, name: &str, content: &[u8]) -> PictureCheckResult {
     let expected = u64::from(picture.bytes.unwrap_or(0));
     if content.len() as u64 != expected {
         return Err(other_length(name, content.len() as u64, expected));

@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-use super::documents_of_rows::Excerpt;
-use super::row_segments::Segment;
+use super::documents_of_rows::DocumentSlice;
+use super::row_segments::RowSegment;
 use crate::objective::UNTRAINED;
 
-impl Segment<'_> {
+impl RowSegment<'_> {
     /// Appends the labels; if `shifted`, each one place before its token.
     pub(super) fn labels(&self, shifted: bool, values: &mut Vec<i32>) {
         let first = values.len();
         values.resize(first + self.room as usize, UNTRAINED);
-        let Some(piece) = self.excerpt else { return };
+        let Some(piece) = self.document_slice else { return };
         let labels = &mut values[first..];
         let ids = self.ids();
         for (trained, _) in trained(piece) {
@@ -28,7 +28,7 @@ impl Segment<'_> {
             let at = i32::try_from(at).expect("a row holds fewer than 2^31 tokens");
             self.start.cast_signed() + at
         };
-        for (trained, _) in self.excerpt.into_iter().flat_map(trained) {
+        for (trained, _) in self.document_slice.into_iter().flat_map(trained) {
             let places = before(&trained, shifted);
             values.extend([place(places.start), place(places.end)]);
         }
@@ -38,7 +38,7 @@ impl Segment<'_> {
     pub(super) fn weights(&self, shifted: bool, values: &mut Vec<f32>) {
         let first = values.len();
         values.resize(first + self.room as usize, 0.0);
-        let Some(piece) = self.excerpt else { return };
+        let Some(piece) = self.document_slice else { return };
         for (trained, weight) in trained(piece) {
             values[first..][before(&trained, shifted)].fill(weight);
         }
@@ -52,7 +52,7 @@ pub(super) fn before(trained: &Range<usize>, shifted: bool) -> Range<usize> {
 }
 
 /// The positions of labels in a piece, and their weights.
-pub(super) fn trained(piece: Excerpt<'_>) -> impl Iterator<Item = (Range<usize>, f32)> {
+pub(super) fn trained(piece: DocumentSlice<'_>) -> impl Iterator<Item = (Range<usize>, f32)> {
     piece.document.trained().iter().filter_map(move |run| {
         let start = run.start.max(piece.start + 1);
         let end = run.end.min(piece.start + piece.length);

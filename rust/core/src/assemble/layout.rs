@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use super::compact::{Stored, Width};
+use super::compact::{CompactColumn, IdWidth};
 use super::{Padding, schema};
-use crate::config::{Number, Options, Per, RowColumn, RowLayout, TokenTypes};
+use crate::config::{ColumnUnit, NumberType, Options, RowColumn, RowLayout, TokenTypes};
 use crate::document::INPUTS;
 use crate::error::Result;
 use crate::objective::{Objective, causal};
@@ -39,7 +39,7 @@ pub struct Layout {
     columns: Vec<RowColumn>,
     objective: Arc<dyn Objective>,
     /// The columns of a batch: those of the rows, or in the compact layout the columns that rows are made from.
-    stored: Vec<Stored>,
+    stored: Vec<CompactColumn>,
     written: RowLayout,
     pub(super) padding: Padding,
     /// The padding of targets.
@@ -62,7 +62,7 @@ impl Layout {
         Self {
             columns: columns.to_vec(),
             objective: causal(),
-            stored: Stored::plain(columns),
+            stored: CompactColumn::plain(columns),
             written: RowLayout::Full,
             padding: Padding::NONE,
             target_padding: Padding::NONE,
@@ -87,7 +87,7 @@ impl Layout {
         Ok(Self {
             columns: options.rows.columns.clone(),
             objective,
-            stored: Stored::plain(&options.rows.columns),
+            stored: CompactColumn::plain(&options.rows.columns),
             written: RowLayout::Full,
             padding,
             target_padding: padding.of_targets(options),
@@ -115,10 +115,10 @@ impl Layout {
     #[must_use]
     pub fn stored_as(self, written: RowLayout, largest_id: Option<u32>) -> Self {
         let stored = match written {
-            RowLayout::Full => Stored::plain(&self.columns),
+            RowLayout::Full => CompactColumn::plain(&self.columns),
             RowLayout::Compact => {
                 let largest_id = largest_id.map(|id| id.max(self.padding.id().cast_unsigned()));
-                Stored::compact(&self.columns, Width::of(largest_id), self.shift_labels)
+                CompactColumn::compact(&self.columns, IdWidth::of(largest_id), self.shift_labels)
             }
         };
         Self { stored, written, ..self }
@@ -131,7 +131,7 @@ impl Layout {
     }
 
     /// The columns of a batch, in their order.
-    pub(super) fn stored(&self) -> &[Stored] {
+    pub(super) fn stored(&self) -> &[CompactColumn] {
         &self.stored
     }
 
@@ -141,9 +141,9 @@ impl Layout {
     }
 
     /// The numbers of a column of the rows.
-    fn kind(&self, column: RowColumn) -> (Number, Per) {
-        if let (Number::Picture { .. }, per) = column.usual() {
-            return (Number::Picture { embedded: self.embeds_pictures }, per);
+    fn kind(&self, column: RowColumn) -> (NumberType, ColumnUnit) {
+        if let (NumberType::Picture { .. }, per) = column.usual() {
+            return (NumberType::Picture { embedded: self.embeds_pictures }, per);
         }
         let own = self.objective.columns().into_iter().find(|own| own.name == column);
         own.map_or_else(|| column.usual(), |own| (own.number, own.per))

@@ -1,4 +1,4 @@
-//! A [`Plan`](crate::pack::Plan) and the [`Store`](crate::document::store::Store) to record batches.
+//! A [`Plan`](crate::pack::Plan) and the [`DocumentStore`](crate::document::store::DocumentStore) to record batches.
 
 mod checks;
 mod compact;
@@ -23,16 +23,16 @@ use arrow::record_batch::RecordBatch;
 
 use crate::error::Result;
 
-use compact::{Stored, Width};
+use compact::{CompactColumn, IdWidth};
 use labels::trained;
 use objective_columns::FilledColumns;
 use row_columns::ColumnRows;
 
 pub use checks::{CheckedRows, check_rows};
 pub use compact::{
-    COMPACT, CompactRows, ExpandedRow, MADE_COLUMNS, expand_row, expand_rows, shown_columns,
+    COMPACT, COMPUTED_COLUMNS, CompactRows, ExpandedRow, expand_row, expand_rows, shown_columns,
 };
-pub use documents_of_rows::{DocumentsOfRows, Excerpt};
+pub use documents_of_rows::{DocumentSlice, DocumentsOfRows};
 pub(crate) use layout::BatchSize;
 pub use layout::{Layout, NumberedFiles};
 pub(crate) use lists::NumberLists;
@@ -84,22 +84,28 @@ pub fn assembled(
     let cells = ColumnRows::of(gathered, rows.clone(), layout)?;
     let filled = FilledColumns::of(gathered, rows, layout);
     let arrays = layout.stored().iter().map(|&column| match column {
-        Stored::Plain(column) => {
+        CompactColumn::Plain(column) => {
             let array = filled.as_ref().and_then(|filled| filled.array(column));
             array.map_or_else(|| cells.column(column), Ok)
         }
-        Stored::Ids(Width::Short) => cells.short_ids(),
-        Stored::Ids(Width::Long) => Ok(cells.per_token::<UInt32Type>(|segment, values| {
-            values.extend_from_slice(segment.ids());
+        CompactColumn::Ids(IdWidth::Short) => cells.short_ids(),
+        CompactColumn::Ids(IdWidth::Long) => {
+            Ok(cells.per_token::<UInt32Type>(|segment, values| {
+                values.extend_from_slice(segment.ids());
+                values.extend(
+                    (segment.tokens()..segment.room).map(|_| layout.padding.id().cast_unsigned()),
+                );
+            }))
+        }
+        CompactColumn::LabelSpans { shifted } => {
+            Ok(cells.per_run::<Int32Type>(|segment, values| {
+                segment.label_spans(shifted, values);
+            }))
+        }
+        CompactColumn::LabelWeights => Ok(cells.per_run::<Float32Type>(|segment, values| {
             values.extend(
-                (segment.tokens()..segment.room).map(|_| layout.padding.id().cast_unsigned()),
+                segment.document_slice.into_iter().flat_map(trained).map(|(_, weight)| weight),
             );
-        })),
-        Stored::LabelSpans { shifted } => Ok(cells.per_run::<Int32Type>(|segment, values| {
-            segment.label_spans(shifted, values);
-        })),
-        Stored::LabelWeights => Ok(cells.per_run::<Float32Type>(|segment, values| {
-            values.extend(segment.excerpt.into_iter().flat_map(trained).map(|(_, weight)| weight));
         })),
     });
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;

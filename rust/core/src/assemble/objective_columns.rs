@@ -10,8 +10,8 @@ use arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int32Type, Int64Type};
 use super::documents_of_rows::DocumentsOfRows;
 use super::layout::Layout;
 use super::lists::item;
-use crate::config::{Number, Per, RowColumn};
-use crate::objective::{Fill, ObjectiveColumn, RowPart, Values};
+use crate::config::{ColumnUnit, NumberType, RowColumn};
+use crate::objective::{ColumnValues, ObjectiveColumn, PaddingValues, RowPart};
 
 /// The columns that the objective of a layout makes, piece by piece.
 pub(super) struct FilledColumns<'a> {
@@ -19,7 +19,7 @@ pub(super) struct FilledColumns<'a> {
     rows: Range<usize>,
     layout: &'a Layout,
     columns: Vec<ObjectiveColumn>,
-    values: Vec<Values>,
+    values: Vec<ColumnValues>,
     /// The labels in each of these rows; none in rows that are repeated.
     labels: Vec<u64>,
 }
@@ -37,10 +37,10 @@ impl<'a> FilledColumns<'a> {
             return None;
         }
         let plan = gathered.plan();
-        let mut values = vec![Values::default(); columns.len()];
-        let tokens: usize = rows.clone().map(|row| plan.room_of(row)).sum();
+        let mut values = vec![ColumnValues::default(); columns.len()];
+        let tokens: usize = rows.clone().map(|row| plan.padded_length_of_row(row)).sum();
         for (column, values) in columns.iter().zip(&mut values) {
-            values.numbers.reserve(if column.per == Per::Token { tokens } else { 0 });
+            values.numbers.reserve(if column.per == ColumnUnit::Token { tokens } else { 0 });
         }
         let mut labels = Vec::with_capacity(rows.len());
         for row in rows.clone() {
@@ -69,15 +69,15 @@ impl<'a> FilledColumns<'a> {
         let at = self.columns.iter().position(|column| column.name == name)?;
         let (column, values) = (self.columns[at], &self.values[at]);
         Some(match column.number {
-            Number::Int32 => self.numbers::<Int32Type>(column, values, |number| number),
-            Number::Int64 => self.numbers::<Int64Type>(column, values, i64::from),
-            Number::Bool => {
+            NumberType::Int32 => self.numbers::<Int32Type>(column, values, |number| number),
+            NumberType::Int64 => self.numbers::<Int64Type>(column, values, i64::from),
+            NumberType::Bool => {
                 let numbers = self.numbers::<Int32Type>(column, values, |number| number);
                 let truths = numbers.as_primitive::<Int32Type>().values().iter();
                 Arc::new(truths.map(|&truth| Some(truth != 0)).collect::<BooleanArray>())
             }
-            Number::Picture { .. } => unreachable!("no objective makes pictures"),
-            Number::Float32 => self.numbers::<Float32Type>(column, values, |number| {
+            NumberType::Picture { .. } => unreachable!("no objective makes pictures"),
+            NumberType::Float32 => self.numbers::<Float32Type>(column, values, |number| {
                 f32::from_bits(number.cast_unsigned())
             }),
         })
@@ -86,16 +86,16 @@ impl<'a> FilledColumns<'a> {
     fn numbers<T: ArrowPrimitiveType>(
         &self,
         column: ObjectiveColumn,
-        values: &Values,
+        values: &ColumnValues,
         number: impl Fn(i32) -> T::Native,
     ) -> ArrayRef {
         let Self { gathered, layout, .. } = self;
         let plan = gathered.plan();
         let (padding, targets) = (layout.padding, layout.target_padding);
         let fill = match (column.fill, column.per) {
-            (Fill::With(value), _) => value,
-            (Fill::Padding, Per::Target) => targets.id(),
-            (Fill::Padding, _) => padding.id(),
+            (PaddingValues::With(value), _) => value,
+            (PaddingValues::Padding, ColumnUnit::Target) => targets.id(),
+            (PaddingValues::Padding, _) => padding.id(),
         };
         let mut numbers = Vec::with_capacity(values.numbers.len());
         let mut lengths = Vec::with_capacity(self.rows.len());
@@ -103,11 +103,11 @@ impl<'a> FilledColumns<'a> {
         for row in self.rows.clone() {
             let before = numbers.len();
             let filling = match column.per {
-                Per::Token => padding.room(plan.room_of(row)),
-                Per::Target => targets.room(plan.targets_of(row)),
-                Per::Document => padding.room(plan.room_of(row)).min(1),
-                Per::Row => u32::from(plan.row(row).len() == 0),
-                Per::List => 0,
+                ColumnUnit::Token => padding.room(plan.padded_length_of_row(row)),
+                ColumnUnit::Target => targets.room(plan.targets_of(row)),
+                ColumnUnit::Document => padding.room(plan.padded_length_of_row(row)).min(1),
+                ColumnUnit::Row => u32::from(plan.row(row).len() == 0),
+                ColumnUnit::List => 0,
             };
             let filling = std::iter::repeat_n(number(fill), filling as usize);
             let (left, right) = padding.sides(Some(filling));
@@ -115,7 +115,7 @@ impl<'a> FilledColumns<'a> {
             for piece in plan.row(row) {
                 let start = numbers.len();
                 numbers.extend(values.of(part).iter().map(|&value| number(value)));
-                if column.per == Per::Token {
+                if column.per == ColumnUnit::Token {
                     numbers.resize(start + plan.room(piece.tokens()) as usize, number(fill));
                 }
                 part += 1;
@@ -124,7 +124,7 @@ impl<'a> FilledColumns<'a> {
             lengths.push(numbers.len() - before);
         }
         let numbers = Arc::new(PrimitiveArray::<T>::new(numbers.into(), None));
-        if column.per == Per::Row {
+        if column.per == ColumnUnit::Row {
             return numbers;
         }
         let offsets = OffsetBuffer::from_lengths(lengths);

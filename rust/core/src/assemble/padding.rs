@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::config::{OnRemainder, Options, Order, PadTo, RowColumn, Side};
+use crate::config::{OnRemainder, Options, PadTo, RowColumn, RowOrder, Side};
 use crate::error::{Error, Result};
 use crate::objective::UNTRAINED;
 use crate::util::wording::{message, set};
@@ -54,7 +54,7 @@ impl Padding {
             PadTo::Multiple(multiple) => multiple.get(),
         };
         let whole_rows =
-            packing.order() == Order::Balanced && packing.on_remainder == OnRemainder::Pad;
+            packing.order() == RowOrder::Balanced && packing.on_remainder == OnRemainder::Pad;
         let wanted_by = match options.rows.pad_to {
             PadTo::MaxLength | PadTo::Multiple(_) => "padding.to",
             PadTo::Nothing if aligned.is_some() => "strategy.align_to",

@@ -48,7 +48,7 @@ impl BatchRanges {
     /// The next batch; `None` while it could take further rows that are not planned yet.
     pub fn next_full(&mut self, plan: &Plan) -> Option<Range<usize>> {
         while self.rows.end < plan.rows() && self.rows.len() < self.most_rows {
-            let tokens = self.padding.tokens(plan.room_of(self.rows.end));
+            let tokens = self.padding.tokens(plan.padded_length_of_row(self.rows.end));
             if self.tokens + tokens > self.most_tokens && !self.rows.is_empty() {
                 return Some(self.end_at(self.rows.end));
             }

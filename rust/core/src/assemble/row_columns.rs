@@ -8,13 +8,13 @@ use arrow::array::{ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type};
 
-use super::documents_of_rows::{DocumentsOfRows, Excerpt};
+use super::documents_of_rows::{DocumentSlice, DocumentsOfRows};
 use super::images_column::PictureLists;
 use super::layout::Layout;
 use super::lists::item;
 use super::objective_columns;
 use super::padding::NO_SOURCE;
-use super::row_segments::{Segment, segments};
+use super::row_segments::{RowSegment, segments};
 use crate::config::{BYTES_OF_VALUE, RowColumn};
 use crate::error::{Error, Result};
 use crate::util::free_memory;
@@ -24,7 +24,7 @@ pub(super) struct ColumnRows<'a> {
     gathered: &'a DocumentsOfRows<'a>,
     rows: Range<usize>,
     /// The pieces of the rows.
-    excerpts: Vec<Excerpt<'a>>,
+    document_slices: Vec<DocumentSlice<'a>>,
     layout: &'a Layout,
 }
 
@@ -35,19 +35,20 @@ impl<'a> ColumnRows<'a> {
         rows: Range<usize>,
         layout: &'a Layout,
     ) -> Result<Self> {
-        let cells = Self { gathered, rows: rows.clone(), excerpts: Vec::new(), layout };
-        cells.require_room()?;
-        Ok(Self { excerpts: gathered.fetch(rows), ..cells })
+        let cells = Self { gathered, rows: rows.clone(), document_slices: Vec::new(), layout };
+        cells.require_memory()?;
+        Ok(Self { document_slices: gathered.fetch(rows), ..cells })
     }
 
     /// The tokens of the rows, padding included.
     pub(super) fn tokens(&self) -> usize {
-        let rooms = self.rows.clone().map(|row| self.gathered.plan().room_of(row));
-        rooms.map(|room| room + self.layout.padding.room(room) as usize).sum()
+        let padded_lengths =
+            self.rows.clone().map(|row| self.gathered.plan().padded_length_of_row(row));
+        padded_lengths.map(|room| room + self.layout.padding.room(room) as usize).sum()
     }
 
     /// Fails where memory has no room for the columns: one row can have 2³¹ tokens.
-    fn require_room(&self) -> Result<()> {
+    fn require_memory(&self) -> Result<()> {
         let columns = self.layout.stored().iter().filter(|column| column.is_per_token()).count();
         let tokens = self.tokens();
         free_memory::require(BYTES_OF_VALUE * (tokens * columns) as u64, "max_length", || {
@@ -105,10 +106,10 @@ impl<'a> ColumnRows<'a> {
                 segment.origin().map_or_else(|| NO_SOURCE.into(), |it| it.line.cast_signed())
             }),
             RowColumn::SourceTurn => self.per_segment::<Int32Type>(|segment| {
-                segment.excerpt.map_or(NO_SOURCE, |it| it.document.turn().cast_signed())
+                segment.document_slice.map_or(NO_SOURCE, |it| it.document.turn().cast_signed())
             }),
             RowColumn::SourceStart => self.per_segment::<Int32Type>(|segment| {
-                segment.excerpt.map_or(NO_SOURCE, |it| it.first.cast_signed())
+                segment.document_slice.map_or(NO_SOURCE, |it| it.first.cast_signed())
             }),
             RowColumn::AttnCost => self
                 .per_row::<Int64Type>(|row| self.gathered.plan().attention_cost(row).cast_signed()),
@@ -116,7 +117,7 @@ impl<'a> ColumnRows<'a> {
             RowColumn::Images => {
                 let mut pictures = PictureLists::new(layout.embeds_pictures());
                 for row in rows.clone() {
-                    let entries = self.segments(row).map(|segment| segment.excerpt);
+                    let entries = self.segments(row).map(|segment| segment.document_slice);
                     pictures.push_row(entries, layout.remote_pictures())?;
                 }
                 pictures.finish()
@@ -160,7 +161,7 @@ impl<'a> ColumnRows<'a> {
     /// A column with values for each run of labels; `append` adds those of a segment.
     pub(super) fn per_run<T: ArrowPrimitiveType>(
         &self,
-        append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
+        append: impl Fn(&RowSegment<'a>, &mut Vec<T::Native>),
     ) -> ArrayRef {
         self.lists::<T>(self.gathered.plan().pieces(self.rows.clone()).len(), append)
     }
@@ -168,7 +169,7 @@ impl<'a> ColumnRows<'a> {
     /// A column with a value for each token; `append` adds those of a segment.
     pub(super) fn per_token<T: ArrowPrimitiveType>(
         &self,
-        append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
+        append: impl Fn(&RowSegment<'a>, &mut Vec<T::Native>),
     ) -> ArrayRef {
         self.lists::<T>(self.tokens(), append)
     }
@@ -176,7 +177,7 @@ impl<'a> ColumnRows<'a> {
     /// A column with a value for each entry of `seq_lengths`.
     fn per_segment<T: ArrowPrimitiveType>(
         &self,
-        value: impl Fn(&Segment<'a>) -> T::Native,
+        value: impl Fn(&RowSegment<'a>) -> T::Native,
     ) -> ArrayRef {
         let most = self.gathered.plan().pieces(self.rows.clone()).len() + self.rows.len();
         self.lists::<T>(most, |segment, values| values.push(value(segment)))
@@ -191,7 +192,7 @@ impl<'a> ColumnRows<'a> {
     fn lists<T: ArrowPrimitiveType>(
         &self,
         most: usize,
-        append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
+        append: impl Fn(&RowSegment<'a>, &mut Vec<T::Native>),
     ) -> ArrayRef {
         let mut values = Vec::with_capacity(most);
         let mut lengths = Vec::with_capacity(self.rows.len());
@@ -208,10 +209,10 @@ impl<'a> ColumnRows<'a> {
     }
 
     /// The segments of a row.
-    fn segments(&self, row: usize) -> impl Iterator<Item = Segment<'a>> {
+    fn segments(&self, row: usize) -> impl Iterator<Item = RowSegment<'a>> {
         let plan = self.gathered.plan();
         let first = plan.first_piece(self.rows.start);
         let pieces = plan.first_piece(row) - first..plan.first_piece(row + 1) - first;
-        segments(plan, row, &self.excerpts[pieces], self.layout.padding)
+        segments(plan, row, &self.document_slices[pieces], self.layout.padding)
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Map, Value, json};
 
-use super::compact::{COMPACT, Stored, Width};
+use super::compact::{COMPACT, CompactColumn, IdWidth};
 use super::images_column::picture_type;
 use super::lists::{LABEL_WEIGHTS, item};
-use crate::config::{LABEL_SPANS, Number, Per, RowColumn};
+use crate::config::{ColumnUnit, LABEL_SPANS, NumberType, RowColumn};
 
 /// The metadata key under which `datasets` keeps the features of a table, as JSON.
 const HUGGINGFACE: &str = "huggingface";
@@ -17,33 +17,36 @@ const HUGGINGFACE: &str = "huggingface";
 pub const FASTPACK: &str = "fastpack";
 
 /// The name of a column of a batch.
-fn stored_name(column: Stored) -> &'static str {
+fn stored_name(column: CompactColumn) -> &'static str {
     match column {
-        Stored::Plain(column) => column.name(),
-        Stored::Ids(_) => RowColumn::InputIds.name(),
-        Stored::LabelSpans { shifted } => LABEL_SPANS[usize::from(shifted)],
-        Stored::LabelWeights => LABEL_WEIGHTS,
+        CompactColumn::Plain(column) => column.name(),
+        CompactColumn::Ids(_) => RowColumn::InputIds.name(),
+        CompactColumn::LabelSpans { shifted } => LABEL_SPANS[usize::from(shifted)],
+        CompactColumn::LabelWeights => LABEL_WEIGHTS,
     }
 }
 
 /// The number type of a column, and whether a row has a list or one number.
-fn numbers(column: Stored, kind: impl Fn(RowColumn) -> (Number, Per)) -> (DataType, bool) {
+fn numbers(
+    column: CompactColumn,
+    kind: impl Fn(RowColumn) -> (NumberType, ColumnUnit),
+) -> (DataType, bool) {
     match column {
-        Stored::Plain(column) => {
+        CompactColumn::Plain(column) => {
             let (number, per) = kind(column);
             let number = match number {
-                Number::Int32 => DataType::Int32,
-                Number::Int64 => DataType::Int64,
-                Number::Float32 => DataType::Float32,
-                Number::Bool => DataType::Boolean,
-                Number::Picture { embedded } => picture_type(embedded),
+                NumberType::Int32 => DataType::Int32,
+                NumberType::Int64 => DataType::Int64,
+                NumberType::Float32 => DataType::Float32,
+                NumberType::Bool => DataType::Boolean,
+                NumberType::Picture { embedded } => picture_type(embedded),
             };
-            (number, per != Per::Row)
+            (number, per != ColumnUnit::Row)
         }
-        Stored::Ids(Width::Short) => (DataType::UInt16, true),
-        Stored::Ids(Width::Long) => (DataType::UInt32, true),
-        Stored::LabelSpans { .. } => (DataType::Int32, true),
-        Stored::LabelWeights => (DataType::Float32, true),
+        CompactColumn::Ids(IdWidth::Short) => (DataType::UInt16, true),
+        CompactColumn::Ids(IdWidth::Long) => (DataType::UInt32, true),
+        CompactColumn::LabelSpans { .. } => (DataType::Int32, true),
+        CompactColumn::LabelWeights => (DataType::Float32, true),
     }
 }
 
@@ -58,16 +61,16 @@ pub fn schema(columns: &[RowColumn]) -> SchemaRef {
 /// The schema of rows with these columns, each of a kind.
 pub(super) fn of_kinds(
     columns: &[RowColumn],
-    kind: impl Fn(RowColumn) -> (Number, Per),
+    kind: impl Fn(RowColumn) -> (NumberType, ColumnUnit),
 ) -> SchemaRef {
-    Arc::new(stored_schema(&Stored::plain(columns), kind))
+    Arc::new(stored_schema(&CompactColumn::plain(columns), kind))
 }
 
 /// The schema of the compact layout of rows with these columns.
 pub(super) fn compact(
-    stored: &[Stored],
+    stored: &[CompactColumn],
     columns: &[RowColumn],
-    kind: impl Fn(RowColumn) -> (Number, Per),
+    kind: impl Fn(RowColumn) -> (NumberType, ColumnUnit),
 ) -> SchemaRef {
     let names: Vec<&str> = columns.iter().map(|&column| column.name()).collect();
     let mut schema = stored_schema(stored, kind);
@@ -75,7 +78,10 @@ pub(super) fn compact(
     Arc::new(schema)
 }
 
-fn stored_schema(columns: &[Stored], kind: impl Fn(RowColumn) -> (Number, Per)) -> Schema {
+fn stored_schema(
+    columns: &[CompactColumn],
+    kind: impl Fn(RowColumn) -> (NumberType, ColumnUnit),
+) -> Schema {
     let fields: Vec<Field> = columns
         .iter()
         .map(|&column| {
@@ -113,7 +119,10 @@ fn value_of(kind: &DataType) -> Value {
 
 /// The features as `datasets` spells them: `Sequence`, which every release reads; `List`, its name since
 /// 4.0, is an error to older ones.
-fn features(columns: &[Stored], kind: impl Fn(RowColumn) -> (Number, Per)) -> Map<String, Value> {
+fn features(
+    columns: &[CompactColumn],
+    kind: impl Fn(RowColumn) -> (NumberType, ColumnUnit),
+) -> Map<String, Value> {
     let feature = |column| {
         let (number, lists) = numbers(column, &kind);
         if let DataType::Struct(fields) = &number {

@@ -64,7 +64,7 @@ option_words! {
 
 /// The numbers of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Number {
+pub enum NumberType {
     /// 32-bit integers.
     Int32,
     /// 64-bit integers.
@@ -85,7 +85,7 @@ pub(crate) const BYTES_OF_VALUE: u64 = 4;
 
 /// The unit that a column has a value for, and the limit that its values count against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Per {
+pub enum ColumnUnit {
     /// A list with a value for each token of the row: they count against `max_length`.
     Token,
     /// A list with a value for each token of the row's targets: they count against `max_target_length`.
@@ -100,7 +100,7 @@ pub enum Per {
 
 impl RowColumn {
     /// The numbers of the column and their unit, unless the objective says otherwise.
-    pub fn usual(self) -> (Number, Per) {
+    pub fn usual(self) -> (NumberType, ColumnUnit) {
         match self {
             Self::InputIds
             | Self::Labels
@@ -108,28 +108,28 @@ impl RowColumn {
             | Self::DocumentIds
             | Self::AttentionMask
             | Self::MmTokenTypeIds
-            | Self::TokenTypeIds => (Number::Int32, Per::Token),
-            Self::Images => (Number::Picture { embedded: false }, Per::List),
-            Self::DecoderAttentionMask => (Number::Int32, Per::Target),
+            | Self::TokenTypeIds => (NumberType::Int32, ColumnUnit::Token),
+            Self::Images => (NumberType::Picture { embedded: false }, ColumnUnit::List),
+            Self::DecoderAttentionMask => (NumberType::Int32, ColumnUnit::Target),
             Self::PromptIds | Self::ChosenIds | Self::RejectedIds | Self::CompletionIds => {
-                (Number::Int32, Per::List)
+                (NumberType::Int32, ColumnUnit::List)
             }
-            Self::Label => (Number::Bool, Per::Row),
-            Self::LossWeights => (Number::Float32, Per::Token),
+            Self::Label => (NumberType::Bool, ColumnUnit::Row),
+            Self::LossWeights => (NumberType::Float32, ColumnUnit::Token),
             Self::SeqLengths
             | Self::TargetSeqLengths
             | Self::UnpaddedLengths
             | Self::SourceFile
             | Self::SourceTurn
-            | Self::SourceStart => (Number::Int32, Per::Document),
-            Self::SourceRow => (Number::Int64, Per::Document),
-            Self::AttnCost => (Number::Int64, Per::Row),
-            Self::Group => (Number::Int32, Per::Row),
+            | Self::SourceStart => (NumberType::Int32, ColumnUnit::Document),
+            Self::SourceRow => (NumberType::Int64, ColumnUnit::Document),
+            Self::AttnCost => (NumberType::Int64, ColumnUnit::Row),
+            Self::Group => (NumberType::Int32, ColumnUnit::Row),
         }
     }
 
     /// True if a row has a value for each of its tokens.
     pub(crate) fn is_per_token(self) -> bool {
-        matches!(self.usual().1, Per::Token | Per::Target)
+        matches!(self.usual().1, ColumnUnit::Token | ColumnUnit::Target)
     }
 }

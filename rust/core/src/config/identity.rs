@@ -289,12 +289,12 @@ impl Identity {
         &self,
         other: &Self,
         there: &'static str,
-        explain: Explain<'_>,
+        explain: DescribeDifference<'_>,
     ) -> Option<String> {
         if self == other {
             return None;
         }
-        let mut comparison = Comparison { there, explain, found: Vec::new() };
+        let mut comparison = IdentityComparison { there, explain, found: Vec::new() };
         comparison.compare("", &value(self), &value(other));
         let mut found = comparison.by_option();
         let more = found.len().saturating_sub(NAMED);
@@ -311,13 +311,13 @@ fn value(identity: &Identity) -> Value {
 }
 
 /// Says what differs between two values of a name, where more can be said than the values.
-pub(crate) type Explain<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>;
+pub(crate) type DescribeDifference<'e> = &'e dyn Fn(&str, &Value, &Value) -> Option<String>;
 
 /// The options behind the fields of an identity that do not bear the name of their option: these are made from what the caller
 /// gave, or several together are one option.
 ///
 /// The path of a field is without the numbers of entries in lists.
-const MADE_FROM: [(&str, &str); 25] = [
+const OPTION_OF_FIELD: [(&str, &str); 25] = [
     ("appended_to", "exists"),
     ("sources", "files"),
     ("made_by.built_by", "tokenizer"),
@@ -353,7 +353,7 @@ fn option_at(path: &str) -> String {
     let is_field = |part: &&str| part.parse::<usize>().is_err();
     let fields: Vec<&str> = path.split('.').filter(is_field).collect();
     let fields = fields.join(".");
-    if let Some((_, option)) = MADE_FROM.iter().find(|(field, _)| *field == fields) {
+    if let Some((_, option)) = OPTION_OF_FIELD.iter().find(|(field, _)| *field == fields) {
         return (*option).to_owned();
     }
     // Among several sources, `sources.1.reading.shape` is the `shape` of an entry of `files`.
@@ -366,14 +366,14 @@ fn option_at(path: &str) -> String {
 }
 
 /// The comparison of two identities.
-struct Comparison<'e> {
+struct IdentityComparison<'e> {
     there: &'static str,
-    explain: Explain<'e>,
+    explain: DescribeDifference<'e>,
     /// The paths of the fields that differ, each with its difference.
     found: Vec<(String, String)>,
 }
 
-impl Comparison<'_> {
+impl IdentityComparison<'_> {
     fn compare(&mut self, path: &str, there: &Value, here: &Value) {
         match (there, here) {
             _ if there == here => {}
@@ -505,7 +505,7 @@ mod tests {
 
     fn differences(there: &Value, here: &Value) -> Vec<String> {
         let mut comparison =
-            Comparison { there: "there", explain: &|_, _, _| None, found: Vec::new() };
+            IdentityComparison { there: "there", explain: &|_, _, _| None, found: Vec::new() };
         comparison.compare("", there, here);
         comparison.by_option()
     }
@@ -617,7 +617,8 @@ mod tests {
             .iter()
             .map(|place| place.split('/').skip(1).filter(is_name).collect::<Vec<_>>().join("."))
             .collect();
-        let listed = MADE_FROM.iter().map(|(field, _)| *field).chain(FOLLOWING).chain(UNNAMED);
+        let listed =
+            OPTION_OF_FIELD.iter().map(|(field, _)| *field).chain(FOLLOWING).chain(UNNAMED);
         // The tests of streams, in Python, try the fields of streams. The inputs of the sample are streamed too.
         let listed = listed.filter(|field| !field.starts_with("stream_options."));
         let unknown: Vec<&str> = listed.filter(|field| !fields.contains(*field)).collect();

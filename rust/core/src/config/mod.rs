@@ -2,19 +2,19 @@
 
 mod classes;
 mod columns;
-mod documents;
+mod document_kind;
 pub mod identity;
 pub(crate) mod inputs;
 mod objective;
 mod option_words;
 mod output;
 mod packing;
-mod rows;
+mod row_options;
 mod storage;
-mod tokens;
+mod token_options;
 mod trained;
 mod validation;
-mod work;
+mod work_options;
 
 use chrono::NaiveDateTime;
 
@@ -24,9 +24,9 @@ pub(crate) use option_words::option_words;
 
 pub use classes::Classes;
 pub(crate) use columns::BYTES_OF_VALUE;
-pub use columns::{LABEL_SPANS, Number, Per, RowColumn};
-pub use documents::DocumentKind;
-pub use inputs::images::{ImageOptions, PICTURE_COLUMNS, TokenTypes};
+pub use columns::{ColumnUnit, LABEL_SPANS, NumberType, RowColumn};
+pub use document_kind::DocumentKind;
+pub use inputs::image_options::{ImageOptions, PICTURE_COLUMNS, TokenTypes};
 pub use inputs::source_shares::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 pub use inputs::{
     ContentForm, Fields, Inputs, MathPrompt, OtherFields, Part, PartFields, Prompt, PromptParts,
@@ -38,17 +38,17 @@ pub use objective::{
 };
 pub use output::Output;
 pub use output::appending::Appending;
-pub use output::file_format::{Coding, Compression, Format, RowLayout};
+pub use output::file_format::{Compression, Format, RowEncoding, RowLayout};
 pub use output::groups::StartingGroups;
 pub use packing::{
-    Alignment, OnRemainder, Order, Overlong, PackOptions, PadTo, PictureSizes, Side, Strategy,
+    Alignment, OnRemainder, Overlong, PackOptions, PadTo, PictureSizes, RowOrder, Side, Strategy,
 };
-pub use rows::RowOptions;
+pub use row_options::RowOptions;
 pub use storage::{FileFacts, FileSystem, RemoteOutput, ResolvedFile, StorageOptions};
-pub use tokens::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOnEos, Turns};
+pub use token_options::{Bos, Eos, OnBadRecord, SpecialInText, TokenOptions, TrainOnEos, Turns};
 pub use trained::{TrainOn, TrainedTokens, TurnParts};
 pub use validation::{Split, Validation};
-pub use work::{MOST_THREADS, MaxLost, WorkOptions};
+pub use work_options::{MOST_THREADS, MaxLost, WorkOptions};
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq)]

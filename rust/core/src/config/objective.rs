@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::RowColumn;
-use super::documents::DocumentKind;
+use super::document_kind::DocumentKind;
 use super::option_words::option_words;
 use crate::error::{Error, Result};
 

@@ -79,7 +79,7 @@ pub struct StorageOptions {
 
 impl StorageOptions {
     /// True if the caller finds the files of a name.
-    pub(crate) fn gives(&self, name: &Path) -> bool {
+    pub(crate) fn resolves(&self, name: &Path) -> bool {
         self.file_system.is_some()
             || name.to_str().is_some_and(|name| self.resolved_files.contains_key(name))
     }

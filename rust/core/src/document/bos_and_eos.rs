@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use fastpack_tokenize::Part;
+use fastpack_tokenize::SequencePart;
 
 use crate::config::{Bos, Eos};
 
@@ -75,7 +75,7 @@ impl BosAndEos {
 
     /// The number of the part in front of the texts that is left out, if one is: the token that begins a text, where the
     /// first text begins with it or no text is to.
-    pub(super) fn left_out_before(&self, frame: &[Part], has_begin: bool) -> Option<usize> {
+    pub(super) fn left_out_before(&self, frame: &[SequencePart], has_begin: bool) -> Option<usize> {
         let before = frame.iter().position(|part| part.text.is_some()).unwrap_or(frame.len());
         let is_bos = |at: &usize| Some(frame[*at].id) == self.bos_id;
         match (has_begin, self.bos) {
@@ -87,7 +87,7 @@ impl BosAndEos {
 
     /// The number of the part behind the texts that is left out, if one is: the token that ends a text, where the last text
     /// `ends` with it.
-    pub(super) fn left_out_after(&self, frame: &[Part], ends: bool) -> Option<usize> {
+    pub(super) fn left_out_after(&self, frame: &[SequencePart], ends: bool) -> Option<usize> {
         let after = frame.iter().rposition(|part| part.text.is_some())? + 1;
         let part = frame.get(after).filter(|_| ends)?;
         (Some(part.id) == self.eos_id).then_some(after)

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::pictures;
-use super::pictures::DocumentPicture;
+use super::document_pictures;
+use super::document_pictures::DocumentPicture;
 use super::ragged_columns::{ColumnName, INPUTS, PICTURES, Ragged, TURN_ENDS, ends};
 use crate::error::Origin;
 use crate::record::TrainedRun;
@@ -50,7 +50,7 @@ impl<'a> Document<'a> {
 
     /// Its pictures, in the order of their tokens.
     pub fn pictures(&self) -> impl Iterator<Item = DocumentPicture<'a>> + use<'a> {
-        pictures::read(self.numbers(PICTURES))
+        document_pictures::read(self.numbers(PICTURES))
     }
 
     /// The pictures that are whole in a stretch of its tokens.

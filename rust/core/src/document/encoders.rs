@@ -123,7 +123,7 @@ impl Encoders {
             let share = self.share(texts, 0..texts.len(), options, control, held().encoder())?;
             return Ok(share.into_encoded());
         }
-        let ids = Encoding::with_room(room_for(bytes)).ids;
+        let ids = Encoding::with_room(token_capacity(bytes)).ids;
         let mut whole = EncodedShare { ids, ..EncodedShare::default() };
         let mut next = 0;
         let shares = || {
@@ -157,7 +157,7 @@ impl Encoders {
         encoder: &mut Encoder,
     ) -> Result<EncodedShare> {
         let bytes = texts[share.clone()].iter().map(|text| text.as_ref().len()).sum();
-        let mut encoding = Encoding::with_room(room_for(bytes));
+        let mut encoding = Encoding::with_room(token_capacity(bytes));
         let mut characters = Vec::new();
         let mut lengths = Vec::with_capacity(share.len());
         let all = texts.len() as u64;
@@ -193,7 +193,7 @@ impl Encoders {
 }
 
 /// The initial capacity, in tokens, for texts of `bytes` bytes: the capacity that growing would end with.
-fn room_for(bytes: usize) -> usize {
+fn token_capacity(bytes: usize) -> usize {
     (bytes / BYTES_OF_TOKEN).next_power_of_two()
 }
 

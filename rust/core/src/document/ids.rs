@@ -5,7 +5,7 @@ use super::documents::Documents;
 use super::tokenize::push;
 use crate::config::Eos;
 use crate::record::TrainedRun;
-use crate::record::{Fault, Tokens};
+use crate::record::{Fault, RecordTokens};
 use crate::report::ledger::{Ledger, Reason};
 
 /// The trained part of ids that a record brings.
@@ -24,14 +24,14 @@ pub enum TrainedIds {
 /// Appends the ids of a record to `documents`, with the tokens trained that the record or `trains` names, or counts
 /// in `ledger` why not.
 pub fn take(
-    tokens: Tokens,
+    tokens: RecordTokens,
     trains: TrainedIds,
     bos_and_eos: &BosAndEos,
     line: u64,
     documents: &mut Documents,
     ledger: &mut Ledger,
 ) -> Result<(), Fault> {
-    let Tokens { mut ids, trained } = tokens;
+    let RecordTokens { mut ids, trained } = tokens;
     let mut length = position(ids.len())?;
     let trained = trained.filter(|_| trains != TrainedIds::All);
     let silent = trained.is_none();

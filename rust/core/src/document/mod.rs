@@ -6,11 +6,11 @@
 mod binary_form;
 pub mod bos_and_eos;
 pub(crate) mod class_names;
+pub mod document_pictures;
 mod documents;
 pub mod encoders;
 pub mod ids;
 mod ordinary_ranges;
-pub mod pictures;
 mod ragged_columns;
 mod several_texts;
 mod span_edges;
@@ -20,9 +20,10 @@ mod template_literals;
 pub mod tokenize;
 
 pub use crate::record::TrainedRun;
+pub use document_pictures::{DocumentPicture, DocumentPictureSource, WordBytes};
 pub use documents::{Document, Documents, Pass};
-pub use pictures::{DocumentPicture, DocumentPictureSource, WordBytes};
 pub use ragged_columns::{
-    ColumnName, INPUTS, KINDS, LABELS, MADE_LABELS, MADE_TYPES, PARTS, PICTURES, Ragged, TURN_ENDS,
+    CUSTOM_LABELS, CUSTOM_TOKEN_TYPES, ColumnName, INPUTS, KINDS, LABELS, PARTS, PICTURES, Ragged,
+    TURN_ENDS,
 };
-pub use several_texts::{PartKind, Several, Whole};
+pub use several_texts::{PartKind, SeveralTexts, TextArrangement};

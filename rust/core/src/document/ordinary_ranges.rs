@@ -6,7 +6,7 @@
 use std::iter;
 use std::ops::Range;
 
-use fastpack_tokenize::{Encoding, Part, SpecialTokens};
+use fastpack_tokenize::{Encoding, SequencePart, SpecialTokens};
 
 use super::bos_and_eos::TextKind;
 use super::tokenize::DocumentMaker;
@@ -18,12 +18,12 @@ use crate::template::Rendered;
 const BEFORE: &str = "\n";
 
 /// The tokens that ranges of a text touch.
-struct Touched<'r> {
+struct TouchedTokens<'r> {
     ranges: &'r [Range<usize>],
     tokens: Vec<Range<usize>>,
 }
 
-impl Touched<'_> {
+impl TouchedTokens<'_> {
     /// The ranges that overlap a piece, each with its number.
     fn overlapping(&self, piece: &Range<usize>) -> Vec<(usize, Range<usize>)> {
         let ranges = self.ranges.iter().enumerate();
@@ -55,9 +55,9 @@ impl DocumentMaker {
             Some(at) => (&frame[..at], &frame[at + 1..]),
             None => (&frame[..], &[][..]),
         };
-        let ids = |parts: &[Part]| parts.iter().map(|part| part.id).collect::<Vec<_>>();
+        let ids = |parts: &[SequencePart]| parts.iter().map(|part| part.id).collect::<Vec<_>>();
         let tokens = vec![0..0; ranges.len()];
-        let mut touched = Touched { ranges, tokens };
+        let mut touched = TouchedTokens { ranges, tokens };
         self.encoding.ids.extend(ids(before));
         let newline = self.newline()?;
         let mut at = 0;
@@ -83,7 +83,7 @@ impl DocumentMaker {
         text: &str,
         piece: Range<usize>,
         newline: &[u32],
-        touched: &mut Touched<'_>,
+        touched: &mut TouchedTokens<'_>,
     ) -> Result<(), Fault> {
         if piece.is_empty() {
             return Ok(());
@@ -125,7 +125,7 @@ impl DocumentMaker {
         text: &str,
         range: Range<usize>,
         newline: &[u32],
-        touched: &mut Touched<'_>,
+        touched: &mut TouchedTokens<'_>,
     ) -> Result<(), Fault> {
         let token = &text[range.clone()];
         if token.is_empty() {

@@ -23,18 +23,18 @@ pub const KINDS: ColumnName = ColumnName("part_kinds");
 pub const LABELS: ColumnName = ColumnName("document_labels");
 
 /// The labels that a function of the caller gave the tokens: the bits of 32-bit integers.
-pub const MADE_LABELS: ColumnName = ColumnName("made_labels");
+pub const CUSTOM_LABELS: ColumnName = ColumnName("made_labels");
 
 /// The token types that a function of the caller gave the tokens; empty where it gave none.
-pub const MADE_TYPES: ColumnName = ColumnName("made_token_types");
+pub const CUSTOM_TOKEN_TYPES: ColumnName = ColumnName("made_token_types");
 
-/// The pictures of the document, as [`pictures`](super::pictures) writes them.
+/// The pictures of the document, as [`pictures`](super::document_pictures) writes them.
 pub const PICTURES: ColumnName = ColumnName("pictures");
 
 impl ColumnName {
     /// The column of this name, if there is such a column.
     pub fn known(name: &str) -> Option<Self> {
-        [INPUTS, TURN_ENDS, PARTS, KINDS, LABELS, MADE_LABELS, MADE_TYPES, PICTURES]
+        [INPUTS, TURN_ENDS, PARTS, KINDS, LABELS, CUSTOM_LABELS, CUSTOM_TOKEN_TYPES, PICTURES]
             .into_iter()
             .find(|known| known.0 == name)
     }

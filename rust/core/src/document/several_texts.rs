@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fastpack_tokenize::{Part, SpecialTokens};
+use fastpack_tokenize::{SequencePart, SpecialTokens};
 
 use super::bos_and_eos::TextKind;
 use super::documents::Documents;
@@ -13,22 +13,22 @@ use crate::record::Fault;
 use crate::record::TrainedRun;
 use crate::report::ledger::{Ledger, NoteSet, Reason};
 
-/// The texts of a document, and its labels.
+/// Texts that are tokenized one by one and make one document, with its labels.
 #[derive(Clone, Debug, Default)]
-pub struct Several {
+pub struct SeveralTexts {
     /// The texts.
     pub texts: Vec<(String, TextKind)>,
     /// The labels of the document as a whole.
     pub labels: Vec<u32>,
     /// The way in which the texts make a document.
-    pub whole: Whole,
+    pub whole: TextArrangement,
     /// The notes of the record.
     pub notes: NoteSet,
     /// The text fields of the record that are not read.
     pub unread: Vec<Arc<str>>,
 }
 
-impl Several {
+impl SeveralTexts {
     /// Bytes of the longest of the texts.
     pub(crate) fn longest(&self) -> usize {
         self.texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0)
@@ -37,7 +37,7 @@ impl Several {
 
 /// The way in which several texts make a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Whole {
+pub enum TextArrangement {
     /// They are a prompt, and texts that begin with it.
     #[default]
     Answers,
@@ -79,14 +79,14 @@ impl DocumentMaker {
     /// Tokenizes several texts, and appends a document of them.
     pub fn make_several(
         &mut self,
-        several: &Several,
+        several: &SeveralTexts,
         line: u64,
         documents: &mut Documents,
         ledger: &mut Ledger,
     ) -> Result<(), Fault> {
         let parts = match several.whole {
-            Whole::Answers => self.answers(&several.texts)?,
-            Whole::Framed => self.framed(&several.texts)?,
+            TextArrangement::Answers => self.answers(&several.texts)?,
+            TextArrangement::Framed => self.framed(&several.texts)?,
         };
         let ids: Vec<u32> = parts.iter().flat_map(|part| &part.ids).copied().collect();
         let all = length(ids.len())?;
@@ -139,9 +139,9 @@ impl DocumentMaker {
         }
         let first = frame.first().map(|part| part.id);
         if let Some(id) = self.bos_and_eos.bos_due(first) {
-            frame.insert(0, Part { text: None, id, kind: 0 });
+            frame.insert(0, SequencePart { text: None, id, kind: 0 });
         }
-        let part = |part: Part| {
+        let part = |part: SequencePart| {
             let text = part.text.map(|text| u32::from(text > 0));
             let ids = match part.text {
                 Some(text) => self.encode_text(&texts[text].0, SpecialTokens::Omit)?.to_vec(),

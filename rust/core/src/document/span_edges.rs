@@ -1,4 +1,4 @@
-//! [`Edges`]: the tokens of spans and the tokens between places of a text, from one encoding.
+//! [`SpanEdges`]: the tokens of spans and the tokens between places of a text, from one encoding.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use std::ops::Range;
 /// The tokenizer tells which tokens a range of the text touches, for ranges that do not overlap. So the text is
 /// given to it as the stretches between those places; a span is several of them.
 #[derive(Debug, Default)]
-pub(super) struct Edges {
+pub(super) struct SpanEdges {
     places: Vec<usize>,
 }
 
-impl Edges {
+impl SpanEdges {
     /// Fills `ranges` with the stretches of a text of `length` bytes.
     pub(super) fn stretches(
         &mut self,

@@ -1,6 +1,6 @@
 //! [`SurroundingTokens`]: the tokens that a tokenizer puts around texts.
 
-use fastpack_tokenize::{Part, SpecialTokens, Tokenizer};
+use fastpack_tokenize::{SequencePart, SpecialTokens, Tokenizer};
 
 use crate::record::Fault;
 use crate::report::ledger::Reason;
@@ -9,7 +9,7 @@ use crate::report::ledger::Reason;
 #[derive(Debug)]
 pub(super) struct SurroundingTokens {
     tokenizer: Tokenizer,
-    parts: [Option<Vec<Part>>; 2],
+    parts: [Option<Vec<SequencePart>>; 2],
 }
 
 impl SurroundingTokens {
@@ -18,7 +18,7 @@ impl SurroundingTokens {
     }
 
     /// The parts around this many texts, one or two.
-    pub(super) fn parts(&mut self, texts: usize) -> Result<Vec<Part>, Fault> {
+    pub(super) fn parts(&mut self, texts: usize) -> Result<Vec<SequencePart>, Fault> {
         let known = &mut self.parts[texts - 1];
         if let Some(parts) = known {
             return Ok(parts.clone());

@@ -1,8 +1,8 @@
-//! [`Literals`]: the ids of the literals of a template, made once.
+//! [`TemplateLiterals`]: the ids of the literals of a template, made once.
 
 use std::collections::HashMap;
 
-use fastpack_tokenize::{Encoder, Settled};
+use fastpack_tokenize::{Encoder, StableSegment};
 use foldhash::fast::RandomState;
 
 use crate::template::Rendered;
@@ -12,16 +12,16 @@ const MOST: usize = 1 << 20;
 
 /// One thread's memory of the literals of templates, with the ids of those whose ids are the same in every text.
 #[derive(Debug, Default)]
-pub(super) struct Literals {
+pub(super) struct TemplateLiterals {
     known: HashMap<Box<str>, Option<usize>, RandomState>,
-    settled: Vec<Settled>,
+    stable_segments: Vec<StableSegment>,
     /// Bytes of all that is known.
     bytes: usize,
     /// The known literals in the last text: the byte of each, and its index in `settled`.
     here: Vec<(usize, usize)>,
 }
 
-impl Literals {
+impl TemplateLiterals {
     /// Finds the literals in `rendered` whose ids are the same everywhere.
     pub(super) fn look_up(&mut self, rendered: &Rendered, encoder: &mut Encoder) {
         self.here.clear();
@@ -37,14 +37,14 @@ impl Literals {
     }
 
     /// The known literals in the last text, each with its byte.
-    pub(super) fn settled(&self) -> impl Iterator<Item = (usize, &Settled)> + Clone {
-        self.here.iter().map(|(at, found)| (*at, &self.settled[*found]))
+    pub(super) fn stable_segments(&self) -> impl Iterator<Item = (usize, &StableSegment)> + Clone {
+        self.here.iter().map(|(at, found)| (*at, &self.stable_segments[*found]))
     }
 
     fn learn(&mut self, literal: &str, encoder: &mut Encoder) -> Option<usize> {
-        let found = encoder.settle(literal).map(|settled| {
-            self.settled.push(settled);
-            self.settled.len() - 1
+        let found = encoder.stable_segment(literal).map(|stable_segments| {
+            self.stable_segments.push(stable_segments);
+            self.stable_segments.len() - 1
         });
         self.bytes += literal.len();
         self.known.insert(literal.into(), found);

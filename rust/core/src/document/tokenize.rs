@@ -5,12 +5,12 @@ use std::ops::Range;
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
 use super::bos_and_eos::{BosAndEos, TextKind};
+use super::document_pictures;
 use super::documents::Documents;
-use super::pictures;
 use super::ragged_columns::{PICTURES, TURN_ENDS};
-use super::span_edges::Edges;
+use super::span_edges::SpanEdges;
 use super::surrounding_tokens::SurroundingTokens;
-use super::template_literals::Literals;
+use super::template_literals::TemplateLiterals;
 use crate::config::Bos;
 use crate::record::Fault;
 use crate::record::TrainedRun;
@@ -28,10 +28,10 @@ pub struct DocumentMaker {
     /// The tokens that the tokenizer puts around texts.
     pub(super) frames: SurroundingTokens,
     pub(super) bos_and_eos: BosAndEos,
-    literals: Literals,
+    literals: TemplateLiterals,
     pub(super) encoding: Encoding,
     ranges: Vec<Range<usize>>,
-    edges: Edges,
+    edges: SpanEdges,
     /// The number of tokens before each place at which the document may be cut.
     turn_ends: Vec<u32>,
     /// The tokens of each picture.
@@ -46,10 +46,10 @@ impl DocumentMaker {
             encoder: tokenizer.encoder(),
             frames: SurroundingTokens::of(tokenizer),
             bos_and_eos,
-            literals: Literals::default(),
+            literals: TemplateLiterals::default(),
             encoding: Encoding::default(),
             ranges: Vec::new(),
-            edges: Edges::default(),
+            edges: SpanEdges::default(),
             turn_ends: Vec::new(),
             pictures: Vec::new(),
             runs: Vec::new(),
@@ -103,7 +103,7 @@ impl DocumentMaker {
             });
             let mut words = Vec::new();
             for (picture, tokens) in rendered.pictures.iter().zip(&self.pictures) {
-                pictures::write(picture, tokens, &mut words);
+                document_pictures::write(picture, tokens, &mut words);
             }
             let columns = [&self.encoding.ids[..], &self.turn_ends, &words];
             push(documents, columns, self.runs.drain(..), line);
@@ -174,7 +174,13 @@ impl DocumentMaker {
             let Self { encoder, literals, ranges, encoding, .. } = self;
             literals.look_up(rendered, encoder);
             encoder
-                .encode_around(&rendered.text, literals.settled(), ranges, special, encoding)
+                .encode_around(
+                    &rendered.text,
+                    literals.stable_segments(),
+                    ranges,
+                    special,
+                    encoding,
+                )
                 .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
         } else {
             let ranges = std::mem::take(&mut self.ranges);

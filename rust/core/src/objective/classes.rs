@@ -8,20 +8,20 @@ use crate::document::{Documents, LABELS, class_names};
 use crate::error::{Error, Origin, Result};
 
 /// The characters of a name.
-type Name = Vec<u32>;
+type NameCharacters = Vec<u32>;
 
 /// The classes whose names are found in the documents of a run. They have numbers in the order of their names, once all
 /// documents were seen.
 #[derive(Debug, Default)]
 pub struct FoundClasses {
     seen: Mutex<SeenLabels>,
-    numbers: OnceLock<BTreeMap<Name, u32>>,
+    numbers: OnceLock<BTreeMap<NameCharacters, u32>>,
 }
 
 /// The labels of the documents so far.
 #[derive(Debug, Default)]
 struct SeenLabels {
-    names: BTreeSet<Name>,
+    names: BTreeSet<NameCharacters>,
     /// The first document with a name.
     named: Option<Origin>,
     /// The first document with a number, and the number.
@@ -79,7 +79,7 @@ impl FoundClasses {
         class_names::names(column).map(|name| numbers[name])
     }
 
-    fn numbers(&self) -> &BTreeMap<Name, u32> {
+    fn numbers(&self) -> &BTreeMap<NameCharacters, u32> {
         self.numbers.get_or_init(|| self.seen().names.iter().cloned().zip(0..).collect())
     }
 

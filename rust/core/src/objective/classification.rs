@@ -1,8 +1,10 @@
 //! [`Classification`]: the class of a text or of a pair of texts is predicted, or several classes are.
 
 use super::classes::FoundClasses;
-use super::kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values};
-use crate::config::{Classes, Number, Per, RowColumn, Side};
+use super::kind::{
+    ColumnValues, Objective, ObjectiveColumn, PaddingValues, PartSize, RowLimits, RowPart,
+};
+use crate::config::{Classes, ColumnUnit, NumberType, RowColumn, Side};
 use crate::document::{
     ColumnName, Document, INPUTS, KINDS, LABELS, PARTS, PartKind, class_names as named,
 };
@@ -70,17 +72,21 @@ impl Objective for Classification {
     }
 
     fn columns(&self) -> Vec<ObjectiveColumn> {
-        let column =
-            |name, fill| ObjectiveColumn { name, number: Number::Int32, per: Per::Token, fill };
+        let column = |name, fill| ObjectiveColumn {
+            name,
+            number: NumberType::Int32,
+            per: ColumnUnit::Token,
+            fill,
+        };
         let (number, per, fill) = if self.several {
-            (Number::Float32, Per::List, Fill::With(0))
+            (NumberType::Float32, ColumnUnit::List, PaddingValues::With(0))
         } else {
-            (Number::Int64, Per::Row, Fill::With(-100))
+            (NumberType::Int64, ColumnUnit::Row, PaddingValues::With(-100))
         };
         vec![
-            column(RowColumn::InputIds, Fill::Padding),
-            column(RowColumn::TokenTypeIds, Fill::With(0)),
-            column(RowColumn::AttentionMask, Fill::With(0)),
+            column(RowColumn::InputIds, PaddingValues::Padding),
+            column(RowColumn::TokenTypeIds, PaddingValues::With(0)),
+            column(RowColumn::AttentionMask, PaddingValues::With(0)),
             ObjectiveColumn { name: RowColumn::Labels, number, per, fill },
         ]
     }
@@ -89,7 +95,7 @@ impl Objective for Classification {
         Some(PartSize { tokens: part.length, targets: 0 })
     }
 
-    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> Option<u32> {
+    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: RowLimits) -> Option<u32> {
         let (_, around) = lengths(document);
         // Without a token of a text, nothing is left to be told apart.
         Some(if limits.tokens > around { limits.tokens } else { 0 })
@@ -99,7 +105,7 @@ impl Objective for Classification {
         self.found.as_ref()
     }
 
-    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [ColumnValues]) -> u64 {
         let [inputs, types, mask, labels] = columns else { return 0 };
         let (texts, around) = lengths(part.document);
         let kept = within(texts, part.length.saturating_sub(around));

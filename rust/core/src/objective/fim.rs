@@ -3,8 +3,8 @@
 use fastpack_tokenize::Tokenizer;
 
 use super::kind::{
-    Limits, Objective, ObjectiveColumn, PartSize, RowPart, UNTRAINED, Values, Vocabulary,
-    inputs_and_labels,
+    ColumnValues, Objective, ObjectiveColumn, ObjectiveVocabulary, PartSize, RowLimits, RowPart,
+    UNTRAINED, inputs_and_labels,
 };
 use super::vocabulary::{TokenSet, special_ids};
 use crate::config::FimOptions;
@@ -49,7 +49,7 @@ impl Fim {
     pub(super) fn new(
         options: &FimOptions,
         shift: bool,
-        vocabulary: Vocabulary<'_>,
+        vocabulary: ObjectiveVocabulary<'_>,
     ) -> Result<Self> {
         let Some(tokenizer) = vocabulary.tokenizer else {
             let reason = "is \"fim\", which needs the tokenizer of the ids: its tokens before prefix, suffix and middle";
@@ -114,7 +114,7 @@ impl Objective for Fim {
         self.cuts(KeyedRandom::of(key, part.first)).then_some(PartSize { tokens, targets: 0 })
     }
 
-    fn longest(&self, _: Document<'_>, start: u32, key: u64, limits: Limits) -> Option<u32> {
+    fn longest(&self, _: Document<'_>, start: u32, key: u64, limits: RowLimits) -> Option<u32> {
         let marks = if self.cuts(KeyedRandom::of(key, start)) { 3 } else { 0 };
         Some(limits.tokens.saturating_sub(marks))
     }
@@ -123,7 +123,7 @@ impl Objective for Fim {
         part.length > 1
     }
 
-    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [ColumnValues]) -> u64 {
         let [inputs, labels] = columns else { unreachable!("two columns") };
         let (chance, ids) = (KeyedRandom::of(key, part.first), part.ids());
         let start = inputs.numbers.len();

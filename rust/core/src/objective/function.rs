@@ -1,10 +1,10 @@
 //! [`Function`]: a function of the caller gives documents their labels.
 
 use super::kind::{
-    Fill, Objective, ObjectiveColumn, RowPart, UNTRAINED, Values, inputs_and_labels,
+    ColumnValues, Objective, ObjectiveColumn, PaddingValues, RowPart, UNTRAINED, inputs_and_labels,
 };
-use crate::config::{Number, Per, RowColumn};
-use crate::document::{ColumnName, INPUTS, MADE_LABELS, MADE_TYPES};
+use crate::config::{ColumnUnit, NumberType, RowColumn};
+use crate::document::{CUSTOM_LABELS, CUSTOM_TOKEN_TYPES, ColumnName, INPUTS};
 
 /// A function of the caller gives documents their labels.
 ///
@@ -15,15 +15,19 @@ pub(super) struct Function;
 
 impl Objective for Function {
     fn reads(&self) -> &'static [ColumnName] {
-        &[INPUTS, MADE_LABELS, MADE_TYPES]
+        &[INPUTS, CUSTOM_LABELS, CUSTOM_TOKEN_TYPES]
     }
 
     fn columns(&self) -> Vec<ObjectiveColumn> {
-        let column =
-            |name, number| ObjectiveColumn { name, number, per: Per::Token, fill: Fill::With(0) };
+        let column = |name, number| ObjectiveColumn {
+            name,
+            number,
+            per: ColumnUnit::Token,
+            fill: PaddingValues::With(0),
+        };
         let mut columns = inputs_and_labels();
-        columns.push(column(RowColumn::LossWeights, Number::Float32));
-        columns.push(column(RowColumn::TokenTypeIds, Number::Int32));
+        columns.push(column(RowColumn::LossWeights, NumberType::Float32));
+        columns.push(column(RowColumn::TokenTypeIds, NumberType::Int32));
         columns
     }
 
@@ -31,7 +35,7 @@ impl Objective for Function {
         labels(part).any(|label| label != UNTRAINED)
     }
 
-    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [ColumnValues]) -> u64 {
         let [inputs, label_values, weights, types] = columns else { return 0 };
         inputs.numbers.extend(part.ids().iter().map(|id| id.cast_signed()));
         let first = label_values.numbers.len();
@@ -51,7 +55,7 @@ impl Objective for Function {
             }
         }
 
-        let document_types = part.document.column(MADE_TYPES);
+        let document_types = part.document.column(CUSTOM_TOKEN_TYPES);
         let document_types = document_types.get(part.start as usize..end as usize);
         match document_types {
             Some(document_types) => {
@@ -66,7 +70,7 @@ impl Objective for Function {
 /// The labels of a part.
 fn labels(part: RowPart<'_>) -> impl Iterator<Item = i32> {
     let part_labels =
-        &part.document.column(MADE_LABELS)[part.start as usize..][..part.length as usize];
+        &part.document.column(CUSTOM_LABELS)[part.start as usize..][..part.length as usize];
     let goes_on = part.first > 0;
     part_labels
         .iter()

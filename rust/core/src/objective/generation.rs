@@ -1,7 +1,7 @@
 //! [`Generation`]: a prompt is answered.
 
-use super::kind::{Fill, Objective, ObjectiveColumn, RowPart, Values};
-use crate::config::{Number, Per, RowColumn};
+use super::kind::{ColumnValues, Objective, ObjectiveColumn, PaddingValues, RowPart};
+use crate::config::{ColumnUnit, NumberType, RowColumn};
 
 /// A prompt is answered: rows hold the ids of prompts, and no labels.
 #[derive(Debug)]
@@ -9,15 +9,19 @@ pub(super) struct Generation;
 
 impl Objective for Generation {
     fn columns(&self) -> Vec<ObjectiveColumn> {
-        let column =
-            |name, fill| ObjectiveColumn { name, number: Number::Int32, per: Per::Token, fill };
+        let column = |name, fill| ObjectiveColumn {
+            name,
+            number: NumberType::Int32,
+            per: ColumnUnit::Token,
+            fill,
+        };
         vec![
-            column(RowColumn::InputIds, Fill::Padding),
-            column(RowColumn::AttentionMask, Fill::With(0)),
+            column(RowColumn::InputIds, PaddingValues::Padding),
+            column(RowColumn::AttentionMask, PaddingValues::With(0)),
         ]
     }
 
-    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [ColumnValues]) -> u64 {
         let [ids, mask] = columns else { return 0 };
         ids.numbers.extend(part.ids().iter().map(|id| id.cast_signed()));
         mask.numbers.extend(part.ids().iter().map(|_| 1));

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::num::NonZeroU32;
 
 use super::classes::FoundClasses;
-use crate::config::{Number, PackOptions, Per, RowColumn};
+use crate::config::{ColumnUnit, NumberType, PackOptions, RowColumn};
 use crate::document::{ColumnName, Document, INPUTS};
 
 /// A piece, or what may become one, with its tokens: what an objective needs to size it and to make its columns.
@@ -29,14 +29,14 @@ impl<'a> RowPart<'a> {
 
 /// The most tokens of a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RowLimits {
     /// `max_length`.
     pub tokens: u32,
     /// `max_target_length`.
     pub targets: u32,
 }
 
-impl Limits {
+impl RowLimits {
     /// The limits in the packing options.
     pub fn of(packing: &PackOptions) -> Self {
         let targets = packing.max_target_length.map_or(u32::MAX, NonZeroU32::get);
@@ -59,11 +59,11 @@ pub struct ObjectiveColumn {
     /// Its name.
     pub name: RowColumn,
     /// Its numbers.
-    pub number: Number,
+    pub number: NumberType,
     /// The unit of its values.
-    pub per: Per,
+    pub per: ColumnUnit,
     /// Its values for padding.
-    pub fill: Fill,
+    pub fill: PaddingValues,
 }
 
 /// The label of a token that the loss leaves out: `torch.nn.CrossEntropyLoss` ignores it.
@@ -71,17 +71,21 @@ pub(crate) const UNTRAINED: i32 = -100;
 
 /// The tokens of rows, and a label for each.
 pub(super) fn inputs_and_labels() -> Vec<ObjectiveColumn> {
-    let column =
-        |name, fill| ObjectiveColumn { name, number: Number::Int32, per: Per::Token, fill };
+    let column = |name, fill| ObjectiveColumn {
+        name,
+        number: NumberType::Int32,
+        per: ColumnUnit::Token,
+        fill,
+    };
     vec![
-        column(RowColumn::InputIds, Fill::Padding),
-        column(RowColumn::Labels, Fill::With(UNTRAINED)),
+        column(RowColumn::InputIds, PaddingValues::Padding),
+        column(RowColumn::Labels, PaddingValues::With(UNTRAINED)),
     ]
 }
 
 /// The values of a column for padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub enum PaddingValues {
     /// The padding token.
     Padding,
     /// This number.
@@ -90,14 +94,14 @@ pub enum Fill {
 
 /// The values of a column for some parts, one after the other.
 #[derive(Clone, Debug, Default)]
-pub struct Values {
+pub struct ColumnValues {
     /// The values. A floating-point number stands for its bits.
     pub numbers: Vec<i32>,
     /// The ends of the values of each part.
     pub ends: Vec<usize>,
 }
 
-impl Values {
+impl ColumnValues {
     /// The values of a part.
     pub fn of(&self, part: usize) -> &[i32] {
         let start = part.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -128,7 +132,13 @@ pub trait Objective: Debug + Send + Sync {
 
     /// The tokens of the longest part from `start` on that a row can hold; 0 if it can hold none. `None` unless parts have
     /// another number of tokens in a row than in their document, or targets.
-    fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> Option<u32> {
+    fn longest(
+        &self,
+        document: Document<'_>,
+        start: u32,
+        key: u64,
+        limits: RowLimits,
+    ) -> Option<u32> {
         let _ = (document, start, key, limits);
         None
     }
@@ -144,7 +154,7 @@ pub trait Objective: Debug + Send + Sync {
     }
 
     /// Appends the values of a part to each of its columns, in their order. Returns the number of labels.
-    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [ColumnValues]) -> u64 {
         let _ = (part, key, columns);
         0
     }
@@ -152,7 +162,7 @@ pub trait Objective: Debug + Send + Sync {
 
 /// The facts about a tokenizer that an objective needs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Vocabulary<'t> {
+pub struct ObjectiveVocabulary<'t> {
     /// The tokenizer.
     pub tokenizer: Option<&'t fastpack_tokenize::Tokenizer>,
     /// Its named special tokens, such as (`mask_token`, `[MASK]`).

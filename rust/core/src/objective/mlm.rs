@@ -1,7 +1,8 @@
 //! [`Mlm`]: some tokens are masked, and predicted from those on both sides.
 
 use super::kind::{
-    Objective, ObjectiveColumn, RowPart, UNTRAINED, Values, Vocabulary, inputs_and_labels,
+    ColumnValues, Objective, ObjectiveColumn, ObjectiveVocabulary, RowPart, UNTRAINED,
+    inputs_and_labels,
 };
 use super::vocabulary::{TokenSet, WordStarts, id_of, special_ids, words};
 use crate::config::MlmOptions;
@@ -37,7 +38,7 @@ impl Mlm {
     /// The objective with the tokens of a tokenizer.
     ///
     /// Fails with [`Error::Option`] if there is no tokenizer, or one without a mask token.
-    pub(super) fn new(options: &MlmOptions, vocabulary: Vocabulary<'_>) -> Result<Self> {
+    pub(super) fn new(options: &MlmOptions, vocabulary: ObjectiveVocabulary<'_>) -> Result<Self> {
         let refuse = |reason: &'static str| Error::option("objective", reason);
         let Some(tokenizer) = vocabulary.tokenizer else {
             let reason = "is \"mlm\", which needs the tokenizer of the ids: its mask token, and which tokens are special";
@@ -91,7 +92,7 @@ impl Objective for Mlm {
         true
     }
 
-    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [ColumnValues]) -> u64 {
         let [inputs, labels] = columns else { unreachable!("two columns") };
         let (ids, chance) = (part.ids(), KeyedRandom::of(key, part.first));
         let start = inputs.numbers.len();

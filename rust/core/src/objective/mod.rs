@@ -26,7 +26,10 @@ use crate::error::Result;
 
 pub use classes::FoundClasses;
 pub(crate) use kind::UNTRAINED;
-pub use kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values, Vocabulary};
+pub use kind::{
+    ColumnValues, Objective, ObjectiveColumn, ObjectiveVocabulary, PaddingValues, PartSize,
+    RowLimits, RowPart,
+};
 
 /// The columns of documents of a kind, as they are made from records: those that their objectives
 /// [`read`](Objective::reads), except the columns that a function of the caller makes.
@@ -42,7 +45,10 @@ pub fn document_columns(kind: DocumentKind) -> &'static [ColumnName] {
 /// The objective that the options ask for.
 ///
 /// Fails with [`Error::Option`](crate::Error::Option) if the tokenizer lacks a token that the objective needs.
-pub fn objective(options: &Options, vocabulary: Vocabulary<'_>) -> Result<Arc<dyn Objective>> {
+pub fn objective(
+    options: &Options,
+    vocabulary: ObjectiveVocabulary<'_>,
+) -> Result<Arc<dyn Objective>> {
     match &options.rows.objective {
         ObjectiveOptions::Causal => Ok(causal()),
         ObjectiveOptions::Mlm(options) => Ok(Arc::new(mlm::Mlm::new(options, vocabulary)?)),

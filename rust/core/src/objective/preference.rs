@@ -1,7 +1,9 @@
 //! [`Preference`]: an answer is preferred to another, or judged.
 
-use super::kind::{Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, Values};
-use crate::config::{Number, Per, PreferenceForm, RowColumn};
+use super::kind::{
+    ColumnValues, Objective, ObjectiveColumn, PaddingValues, PartSize, RowLimits, RowPart,
+};
+use crate::config::{ColumnUnit, NumberType, PreferenceForm, RowColumn};
 use crate::document::{ColumnName, Document, INPUTS, LABELS, PARTS};
 
 /// An answer is preferred to another, or judged.
@@ -73,15 +75,15 @@ impl Objective for Preference {
     fn columns(&self) -> Vec<ObjectiveColumn> {
         let list = |name| ObjectiveColumn {
             name,
-            number: Number::Int32,
-            per: Per::List,
-            fill: Fill::Padding,
+            number: NumberType::Int32,
+            per: ColumnUnit::List,
+            fill: PaddingValues::Padding,
         };
         let label = ObjectiveColumn {
             name: RowColumn::Label,
-            number: Number::Bool,
-            per: Per::Row,
-            fill: Fill::With(0),
+            number: NumberType::Bool,
+            per: ColumnUnit::Row,
+            fill: PaddingValues::With(0),
         };
         match self.form {
             PreferenceForm::Dpo => {
@@ -104,7 +106,7 @@ impl Objective for Preference {
         Some(PartSize { tokens: tokens.max(1), targets: 0 })
     }
 
-    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> Option<u32> {
+    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: RowLimits) -> Option<u32> {
         let lengths = AnswerLengths::of(document);
         let room = limits.tokens.saturating_sub(lengths.prompt);
         Some(if lengths.row(u32::MAX) <= limits.tokens {
@@ -120,7 +122,7 @@ impl Objective for Preference {
         part.length > AnswerLengths::of(part.document).prompt
     }
 
-    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, _: u64, columns: &mut [ColumnValues]) -> u64 {
         let lengths = AnswerLengths::of(part.document);
         let most = lengths.most(part.length);
         let ids = part.document.column(INPUTS);

@@ -1,9 +1,10 @@
 //! [`Span`]: spans of tokens are replaced by sentinels, and predicted by a decoder, as T5 was trained.
 
 use super::kind::{
-    Fill, Limits, Objective, ObjectiveColumn, PartSize, RowPart, UNTRAINED, Values, Vocabulary,
+    ColumnValues, Objective, ObjectiveColumn, ObjectiveVocabulary, PaddingValues, PartSize,
+    RowLimits, RowPart, UNTRAINED,
 };
-use crate::config::{Noise, Number, Per, RowColumn, SpanOptions};
+use crate::config::{ColumnUnit, Noise, NumberType, RowColumn, SpanOptions};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
 use crate::util::random::KeyedRandom;
@@ -33,7 +34,7 @@ impl Span {
     /// The objective with the tokens of a tokenizer.
     ///
     /// Fails with [`Error::Option`] if there is no tokenizer, or one without sentinels or an end-of-text token.
-    pub(super) fn new(options: &SpanOptions, vocabulary: Vocabulary<'_>) -> Result<Self> {
+    pub(super) fn new(options: &SpanOptions, vocabulary: ObjectiveVocabulary<'_>) -> Result<Self> {
         let refuse = |reason: &'static str| Error::option("objective", reason);
         let Some(tokenizer) = vocabulary.tokenizer else {
             return Err(refuse(
@@ -120,7 +121,7 @@ impl Span {
     }
 
     /// True if a part of `length` tokens fits into a row.
-    fn fits(&self, length: u32, way: Noise, chance: KeyedRandom, limits: Limits) -> bool {
+    fn fits(&self, length: u32, way: Noise, chance: KeyedRandom, limits: RowLimits) -> bool {
         length < 2
             || self
                 .size_of(length, way, chance)
@@ -130,10 +131,11 @@ impl Span {
 
 impl Objective for Span {
     fn columns(&self) -> Vec<ObjectiveColumn> {
-        let column = |name, per, fill| ObjectiveColumn { name, number: Number::Int32, per, fill };
+        let column =
+            |name, per, fill| ObjectiveColumn { name, number: NumberType::Int32, per, fill };
         vec![
-            column(RowColumn::InputIds, Per::Token, Fill::Padding),
-            column(RowColumn::Labels, Per::Target, Fill::With(UNTRAINED)),
+            column(RowColumn::InputIds, ColumnUnit::Token, PaddingValues::Padding),
+            column(RowColumn::Labels, ColumnUnit::Target, PaddingValues::With(UNTRAINED)),
         ]
     }
 
@@ -150,7 +152,13 @@ impl Objective for Span {
         self.size_of(length, self.way(chance), chance)
     }
 
-    fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> Option<u32> {
+    fn longest(
+        &self,
+        document: Document<'_>,
+        start: u32,
+        key: u64,
+        limits: RowLimits,
+    ) -> Option<u32> {
         let ids = &document.column(INPUTS)[start as usize..];
         let chance = KeyedRandom::of(key, start);
         let way = self.way(chance);
@@ -178,7 +186,7 @@ impl Objective for Span {
         self.body(&part).len() >= 2
     }
 
-    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [Values]) -> u64 {
+    fn make(&self, part: RowPart<'_>, key: u64, columns: &mut [ColumnValues]) -> u64 {
         let [inputs, targets] = columns else { unreachable!("two columns") };
         let chance = KeyedRandom::of(key, part.first);
         let mut rest = self.body(&part);

@@ -2,7 +2,7 @@
 
 use fastpack_tokenize::Tokenizer;
 
-use super::kind::Vocabulary;
+use super::kind::ObjectiveVocabulary;
 use crate::error::{Error, Result};
 
 /// Some tokens, by their ids.
@@ -27,13 +27,13 @@ impl TokenSet {
 }
 
 /// The id of a named token, such as `mask_token`.
-pub(super) fn id_of(vocabulary: Vocabulary<'_>, name: &str) -> Option<u32> {
+pub(super) fn id_of(vocabulary: ObjectiveVocabulary<'_>, name: &str) -> Option<u32> {
     let (_, content) = vocabulary.named.iter().find(|(known, _)| known == name)?;
     vocabulary.tokenizer?.token_to_id(content)
 }
 
 /// The special tokens: named ones, and added ones that are marked as special.
-pub(super) fn special_ids(vocabulary: Vocabulary<'_>) -> TokenSet {
+pub(super) fn special_ids(vocabulary: ObjectiveVocabulary<'_>) -> TokenSet {
     let mut ids = TokenSet::default();
     let Some(tokenizer) = vocabulary.tokenizer else { return ids };
     let named = vocabulary.named.iter().map(|(_, content)| content);

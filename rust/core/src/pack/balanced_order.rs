@@ -25,7 +25,7 @@ const BYTES_OF_ROW: u64 = 16;
 
 /// Rows in the order in which they are written.
 #[derive(Debug, Default)]
-pub(super) struct Ordered {
+pub(super) struct OrderedRows {
     pub(super) rows: Vec<u32>,
     /// The repeated rows at the end.
     pub(super) repeated: usize,
@@ -43,7 +43,7 @@ pub(super) fn balanced(
     options: &PackOptions,
     random: &mut Random,
     control: &Control,
-) -> Result<Ordered> {
+) -> Result<OrderedRows> {
     let ranks = options.balance_ranks.map_or(1, |size| size.get() as usize);
     let mut rows: Vec<u32> = (0..).zip(costs).map(|(row, _)| row).collect();
     random.shuffle(&mut rows, control)?;
@@ -77,5 +77,5 @@ pub(super) fn balanced(
     };
     // The last rows are the cheapest of their window, and include the rest.
     ordered.extend(rows.iter().rev().cycle().take(repeated));
-    Ok(Ordered { rows: ordered, repeated, padding, left_out })
+    Ok(OrderedRows { rows: ordered, repeated, padding, left_out })
 }

@@ -6,7 +6,7 @@ use super::cancellable_sort::histogram;
 use super::cut_overlong::{OverlongCut, cut};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
-use super::planner::{aligned, plan, room_for};
+use super::planner::{aligned, plan, require_memory_for};
 use crate::config::{Overlong, PackOptions, Side};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
@@ -93,7 +93,7 @@ fn cut_all(
         let fault = Message::from(format!("holds `{length}` at index {index}; "));
         Err(Error::option("lengths", fault.with(rule)))
     };
-    room_for(pieces_of(lengths, options))?;
+    require_memory_for(pieces_of(lengths, options))?;
     let mut pieces = Pieces::with_capacity(lengths.len());
     let mut dropped = Vec::new();
     for ((document, index), &length) in (0_u32..).zip(0_usize..).zip(lengths) {

@@ -13,7 +13,7 @@ mod online_packer;
 mod pieces;
 mod plan;
 mod planner;
-mod rows;
+mod row_members;
 pub mod step;
 mod strategies;
 

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use super::pieces::Piece;
 use super::plan::Plan;
-use crate::config::{Order, PackOptions};
+use crate::config::{PackOptions, RowOrder};
 
 /// Open rows.
 ///
@@ -37,7 +37,7 @@ impl OpenPacks {
     ///
     /// `None` for strategies, and orders of rows, that need all lengths first.
     pub fn in_order(options: &PackOptions) -> Option<Self> {
-        let in_order = options.order() == Order::Input && !options.strategy.needs_all_lengths();
+        let in_order = options.order() == RowOrder::Input && !options.strategy.needs_all_lengths();
         (in_order && !options.shuffle).then(|| Self::best_fit(options, NonZeroUsize::MIN))
     }
 

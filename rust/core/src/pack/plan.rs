@@ -218,7 +218,7 @@ impl Plan {
     }
 
     /// The room that the pieces in one row take, in tokens.
-    pub fn room_of(&self, row: usize) -> usize {
+    pub fn padded_length_of_row(&self, row: usize) -> usize {
         if self.sizes.is_none() {
             let lengths = self.lengths_of(row..row + 1).iter();
             return lengths.map(|&length| self.room(length) as usize).sum();

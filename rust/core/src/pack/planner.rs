@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::cancel_checks::{TICK, collect};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
-use super::rows::RowMembers;
+use super::row_members::RowMembers;
 use super::strategies::concat::Concatenated;
 use super::strategies::{best_fit, heap, mix};
 use super::strategies::{concat, in_order};
@@ -84,8 +84,8 @@ impl PlannedRows {
 pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<PlannedRows> {
     let cuts = options.strategy.cuts_at_row_end();
     let longest = if cuts { u32::MAX } else { options.row_limit().get() };
-    check(&rooms(&pieces, options), longest, control)?;
-    room_for(pieces_in_rows(&pieces, options))?;
+    check(&padded_lengths(&pieces, options), longest, control)?;
+    require_memory_for(pieces_in_rows(&pieces, options))?;
     let pieces = if options.shuffle {
         pieces.shuffled(&mut Random::new(options.seed), control)?
     } else {
@@ -94,7 +94,7 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
     let Concatenated { pieces, rows, tail } = if cuts {
         concat::pack_cut(&pieces, options, control)?
     } else {
-        let rows = whole(&rooms(&pieces, options), options, control)?;
+        let rows = whole(&padded_lengths(&pieces, options), options, control)?;
         Concatenated { pieces, rows, tail: Vec::new() }
     };
     control.tick()?;
@@ -118,21 +118,21 @@ fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Ro
 }
 
 /// Panics if a piece is empty or takes more than `longest`.
-fn check(rooms: &[u32], longest: u32, control: &Control) -> Result<()> {
+fn check(padded_lengths: &[u32], longest: u32, control: &Control) -> Result<()> {
     let mut bounds = (u32::MAX, 0);
-    for rooms in rooms.chunks(TICK) {
+    for padded_lengths in padded_lengths.chunks(TICK) {
         control.tick()?;
-        bounds = rooms
+        bounds = padded_lengths
             .iter()
             .fold(bounds, |(least, most), &length| (least.min(length), most.max(length)));
     }
-    let fits = rooms.is_empty() || bounds.0 > 0 && bounds.1 <= longest;
+    let fits = padded_lengths.is_empty() || bounds.0 > 0 && bounds.1 <= longest;
     assert!(fits, "a piece has at least one token and at most `max_length`");
     Ok(())
 }
 
 /// The share of a row that each piece takes, in tokens.
-pub(super) fn rooms<'a>(pieces: &'a Pieces, options: &PackOptions) -> Cow<'a, [u32]> {
+pub(super) fn padded_lengths<'a>(pieces: &'a Pieces, options: &PackOptions) -> Cow<'a, [u32]> {
     if pieces.are_plain() {
         return aligned(pieces.lengths(), options);
     }
@@ -162,7 +162,7 @@ fn pieces_in_rows(pieces: &Pieces, options: &PackOptions) -> u64 {
 }
 
 /// Fails if a plan cannot count this many pieces, or memory has no room for them.
-pub(super) fn room_for(pieces: u64) -> Result<()> {
+pub(super) fn require_memory_for(pieces: u64) -> Result<()> {
     if u32::try_from(pieces).is_err() {
         return Err(too_many());
     }

@@ -11,7 +11,7 @@ use crate::config::{
     RowOptions, TokenOptions,
 };
 use crate::error::{Error, Result};
-use crate::objective::{Objective, Vocabulary, objective};
+use crate::objective::{Objective, ObjectiveVocabulary, objective};
 use crate::storage::RemotePictures;
 use crate::template::{ChatTemplate, Prompts};
 use crate::util::wording::{message, set};
@@ -61,8 +61,8 @@ pub enum JobTemplate {
 
 impl Job {
     /// The facts about the tokenizer that objectives need.
-    pub(crate) fn vocabulary(&self) -> Vocabulary<'_> {
-        Vocabulary { tokenizer: self.tokenizer.as_ref(), named: &self.special_tokens }
+    pub(crate) fn vocabulary(&self) -> ObjectiveVocabulary<'_> {
+        ObjectiveVocabulary { tokenizer: self.tokenizer.as_ref(), named: &self.special_tokens }
     }
 
     /// The training objective.

@@ -105,7 +105,7 @@ fn many_cores() {
 }
 
 /// A job that is ready to run.
-struct PreparedJob {
+struct RunnableJob {
     job: Job,
     inputs: Inputs,
     output: Output,
@@ -116,7 +116,7 @@ impl JobRequest {
         fs::metadata(&self.input).expect("the input").len()
     }
 
-    fn prepare(&self) -> PreparedJob {
+    fn prepare(&self) -> RunnableJob {
         let manifest: Manifest =
             serde_json::from_slice(&fs::read(&self.manifest).expect("a manifest"))
                 .expect("a manifest");
@@ -130,7 +130,7 @@ impl JobRequest {
         let rows = row_options.expect("a job that packs");
         let output = output.expect("a job that packs");
         let source = Source::of(vec![self.input.clone()], Reading::default());
-        PreparedJob {
+        RunnableJob {
             job: self.job(Options { tokens: token_options, rows, work }),
             inputs: Inputs { sources: vec![source], ..Inputs::default() },
             output: Output { dir: self.output.clone(), memory: self.memory, ..output },
@@ -170,7 +170,7 @@ impl JobRequest {
     }
 }
 
-impl PreparedJob {
+impl RunnableJob {
     fn run(self) {
         let Self { job, inputs, output } = self;
         pack_dir(job, &inputs, &output, None, &Control::default()).expect("a sound job");

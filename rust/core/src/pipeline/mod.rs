@@ -1,6 +1,6 @@
 //! Puts the stages together for a job, in their order and on its threads.
 //!
-//! | room | |
+//! | folder | |
 //! |---|---|
 //! | [`documents`] | from blocks of records to documents, in input order whatever the threads |
 //! | [`rows`] | from documents to rows, as soon as the strategy allows |
@@ -22,7 +22,7 @@ pub(crate) mod statistics;
 pub use crate::storage::{HubAccess, PictureContent, PictureStorage, RemotePictures};
 pub use documents::custom_objective::DocumentFunction;
 pub use documents::filter_and_map::{
-    Mapping, PictureFunction, RecordFilter, RecordMapping, RowFilter, Transform,
+    PictureFunction, RecordFilter, RecordMapping, RowFilter, RowMapping, Transform,
 };
 pub use documents::held_pictures::held_picture;
 pub use documents::rendering::chat::{Chat, chat, render};
@@ -38,9 +38,9 @@ pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
 pub(crate) use documents::chosen_blocks::{ChosenBlocks, FileHeads, WantedRecords};
-pub(crate) use documents::tokenized_blocks::Outcome;
+pub(crate) use documents::tokenized_blocks::TokenizedBlock;
 pub(crate) use documents::validation_split::{SplitSide, SplitThreshold};
-pub(crate) use rows::document_cutter::Cutter;
+pub(crate) use rows::document_cutter::DocumentCutter;
 pub(crate) use rows::row_packer::{ClosedRow, RowPacker};
 pub(crate) use rows::validation_draw::check_split;
 pub(crate) use runs::output_folder::made_by;

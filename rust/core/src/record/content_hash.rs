@@ -10,7 +10,7 @@ use twox_hash::XxHash64;
 use super::parsing::json;
 use super::shape::Shape;
 use super::shapes::messages::ROLES;
-use super::shapes::tokens::Tokens;
+use super::shapes::record_tokens::RecordTokens;
 use crate::config::Part;
 use crate::config::inputs::fields;
 use crate::util::random::{STEP, mix};
@@ -38,8 +38,8 @@ pub(crate) fn of_text(text: &str) -> u64 {
 }
 
 /// The hash of a record that is ids.
-pub(super) fn of_tokens(tokens: &Tokens) -> u64 {
-    let Tokens { ids, trained } = tokens;
+pub(super) fn of_tokens(tokens: &RecordTokens) -> u64 {
+    let RecordTokens { ids, trained } = tokens;
     let ids = XxHash64::oneshot(0, ids.to_byte_slice());
     let runs = trained.iter().flatten();
     let numbers = runs.flat_map(|run| [run.start, run.end, run.weight.to_bits()]);
@@ -159,18 +159,19 @@ fn next(before: u64, item: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Expectation, MessageForms, ReplayReader, Shape, content_of};
+    use super::super::{MessageForms, ReplayReader, Shape, ShapeOptions, content_of};
     use crate::config::Fields;
-    use crate::source::Raw;
+    use crate::source::RawContent;
 
     /// The hash of a line of conversations, as the fast reader has it if it reads the line, and as the other does.
     fn contents(line: &str) -> (Option<u64>, u64) {
         let fields = Fields::default();
-        let expected = Expectation { shape: None, fields: &fields, shapes: &[] };
+        let expected = ShapeOptions { shape: None, fields: &fields, shapes: &[] };
         let shape = Shape::conversations();
         let mut reader = ReplayReader::default();
         let fast = reader.read(line.as_bytes(), &shape).then(|| reader.content());
-        let other = content_of(Raw::Json(line.as_bytes()), &shape, expected, MessageForms::ALL);
+        let other =
+            content_of(RawContent::Json(line.as_bytes()), &shape, expected, MessageForms::ALL);
         (fast, other.expect("a conversation"))
     }
 

@@ -7,7 +7,7 @@ use fastpack_template::json::{Json, Map};
 use super::picture::Picture;
 use super::shapes::flags::speaks;
 use super::shapes::labelled::Labelled;
-use super::shapes::tokens::Tokens;
+use super::shapes::record_tokens::RecordTokens;
 
 /// The content of one record.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub enum Record {
     /// Text as it stands.
     Text(String),
     /// Ids.
-    Tokens(Tokens),
+    Tokens(RecordTokens),
     /// A prompt with answers.
     Answers(Answers),
     /// A text or a pair of texts with labels.

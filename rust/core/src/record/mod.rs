@@ -31,15 +31,15 @@ pub(crate) use read::object as object_of;
 pub use read::{
     FoundShape, ReadFacts, conversation, find_shape, parse_conversation, read, read_with_facts,
 };
-pub use shape::{Expectation, Shape};
+pub use shape::{Shape, ShapeOptions};
 pub use shapes::flags::is_assistant;
 pub use shapes::labelled::Labelled;
 pub use shapes::messages::MessageForms;
 pub(crate) use shapes::pictures::{
-    BESIDE_TEXTS, other_column_of_row as other_picture_column, pictures_in,
+    PICTURES_WITH_TEXTS, other_column_of_row as other_picture_column, pictures_in,
 };
+pub use shapes::record_tokens::{RecordTokens, TrainedRun};
 pub use shapes::text::read_text_fast;
-pub use shapes::tokens::{Tokens, TrainedRun};
 pub use tables::mapped_rows::MappedRows;
 pub use tables::table::RecordTable;
 pub(crate) use texts::texts_in;

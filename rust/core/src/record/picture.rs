@@ -138,6 +138,6 @@ fn decode(characters: &str) -> Result<Vec<u8>, base64::DecodeError> {
     STANDARD.decode(characters.trim_end())
 }
 
-fn size_of(bytes: &[u8]) -> Result<Size, fastpack_picture::Fault> {
+fn size_of(bytes: &[u8]) -> Result<Size, fastpack_picture::PictureFault> {
     fastpack_picture::size(Cursor::new(bytes))
 }

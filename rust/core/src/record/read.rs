@@ -9,15 +9,15 @@ use super::content_hash;
 use super::kinds::{Conversation, Record};
 use super::parsing::fault::Fault;
 use super::parsing::{cbor, json};
-use super::shape::{self, Expectation, Shape};
+use super::shape::{self, Shape, ShapeOptions};
 use super::shapes::messages;
 use super::shapes::messages::MessageForms;
-use super::shapes::{labelled, loss_mask, pair, pictures, preference, text, tokens};
+use super::shapes::{labelled, loss_mask, pair, pictures, preference, record_tokens, text};
 use super::tables::row;
 use crate::config::inputs::fields;
 use crate::config::{Fields, Part, ShapeName};
 use crate::report::ledger::Reason;
-use crate::source::Raw;
+use crate::source::RawContent;
 
 /// Reads a conversation from an object with `messages`, and optional `tools` and `chat_template_kwargs`, for a template
 /// that takes these forms of messages.
@@ -27,14 +27,17 @@ pub fn conversation(record: &Map, takes: MessageForms) -> Result<Conversation, F
 
 /// Reads a conversation from JSON, with the fields of [`conversation`].
 pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
-    conversation(&*object(Raw::Json(json), |_| true)?, MessageForms::ALL)
+    conversation(&*object(RawContent::Json(json), |_| true)?, MessageForms::ALL)
 }
 
 /// A raw record as an object. Of a table, only the columns that are `wanted`. In fields of JSON that are not wanted, halves
 /// of surrogate pairs are replaced.
-pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
+pub(crate) fn object(
+    raw: RawContent<'_>,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Arc<Map>, Fault> {
     match raw {
-        Raw::Json(bytes) => match json::parse(bytes) {
+        RawContent::Json(bytes) => match json::parse(bytes) {
             Ok(Json::Map(record)) => Ok(record),
             Err(fault) if fault.reason == Reason::LoneSurrogate => match json::mended(bytes) {
                 Some((record, broken)) if !broken.iter().any(|field| wanted(field)) => Ok(record),
@@ -50,9 +53,9 @@ pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<
                 Err(Fault::new(Reason::NotAnObject, message))
             }
         },
-        Raw::Cells { names, cells } => row::cells(names, cells, wanted).map(Arc::new),
-        Raw::Row { batch, row } => row::row(batch, row, wanted).map(Arc::new),
-        Raw::Text(text) => {
+        RawContent::Cells { names, cells } => row::cells(names, cells, wanted).map(Arc::new),
+        RawContent::Row { batch, row } => row::row(batch, row, wanted).map(Arc::new),
+        RawContent::Text(text) => {
             let text = simdutf8::compat::from_utf8(text).map_err(|error| {
                 let at = error.valid_up_to() + 1;
                 Fault::new(Reason::InvalidUtf8, format!("byte {at} of the file is not UTF-8"))
@@ -60,8 +63,8 @@ pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<
             let content = Json::String(Arc::from(text));
             Ok(Arc::new([(Arc::from(fields::TEXT[0]), content)].into_iter().collect()))
         }
-        Raw::Cbor(item) => cbor::parse(item, wanted, false).map(Arc::new),
-        Raw::Broken { reason, message } => Err(Fault::new(reason, message)),
+        RawContent::Cbor(item) => cbor::parse(item, wanted, false).map(Arc::new),
+        RawContent::Broken { reason, message } => Err(Fault::new(reason, message)),
     }
 }
 
@@ -77,13 +80,13 @@ pub struct FoundShape {
 /// Refuses a record that shows pictures in its messages and has none, if they seem to be in a column that is not read, or to be
 /// missing.
 fn refuse_other_pictures(
-    raw: Raw<'_>,
+    raw: RawContent<'_>,
     record: &Map,
     fields: &Fields,
     reads: impl Fn(&str) -> bool,
 ) -> Result<(), Fault> {
     let (found, missing) = match raw {
-        Raw::Row { batch, row } => (
+        RawContent::Row { batch, row } => (
             pictures::other_column_of_row(batch, row, fields),
             fields.picture_columns().find(|name| batch.column_by_name(name).is_some()),
         ),
@@ -101,20 +104,22 @@ fn refuse_other_pictures(
 
 /// The shape of the first record that has one.
 pub fn find_shape<'a>(
-    records: impl IntoIterator<Item = Raw<'a>>,
-    expected: Expectation<'_>,
+    records: impl IntoIterator<Item = RawContent<'a>>,
+    expected: ShapeOptions<'_>,
 ) -> Option<FoundShape> {
     records.into_iter().find_map(|raw| {
         let expected = match raw {
-            Raw::Text(_) => Expectation { shape: None, fields: &Fields::default(), ..expected },
+            RawContent::Text(_) => {
+                ShapeOptions { shape: None, fields: &Fields::default(), ..expected }
+            }
             _ => expected,
         };
         let record = match raw {
             // A column that no shape reads may hold any type.
-            Raw::Row { batch, row } => row::readable(batch, row, |_| true),
-            Raw::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
+            RawContent::Row { batch, row } => row::readable(batch, row, |_| true),
+            RawContent::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
             // Faults of the record do not matter here.
-            Raw::Json(_) => (*object(raw, |_| false).ok()?).clone(),
+            RawContent::Json(_) => (*object(raw, |_| false).ok()?).clone(),
             raw => (*object(raw, |_| true).ok()?).clone(),
         };
         let shape = Shape::find(&record, expected)?;
@@ -124,9 +129,9 @@ pub fn find_shape<'a>(
 
 /// Reads one record of a file with this shape. `expected` holds the options that the shape was found by.
 pub fn read(
-    raw: Raw<'_>,
+    raw: RawContent<'_>,
     shape: Option<&Shape>,
-    expected: Expectation<'_>,
+    expected: ShapeOptions<'_>,
     takes: MessageForms,
 ) -> Result<Record, Fault> {
     read_with_facts(raw, shape, expected, takes, &ReadFacts::default())
@@ -145,9 +150,9 @@ pub struct ReadFacts {
 
 /// The hash of the fields that the shape of a record reads; `None` for a record that cannot be read.
 pub(crate) fn content_of(
-    raw: Raw<'_>,
+    raw: RawContent<'_>,
     shape: &Shape,
-    expected: Expectation<'_>,
+    expected: ShapeOptions<'_>,
     takes: MessageForms,
 ) -> Option<u64> {
     let facts = ReadFacts { hashes: true, ..ReadFacts::default() };
@@ -156,42 +161,42 @@ pub(crate) fn content_of(
 }
 
 /// The `wanted` fields of a record that its shape does not read, which may hold any type; `None` if it was read with all its fields.
-fn unread_fields(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Option<Map> {
+fn unread_fields(raw: RawContent<'_>, wanted: impl Fn(&str) -> bool) -> Option<Map> {
     match raw {
-        Raw::Row { batch, row } => Some(row::readable(batch, row, wanted)),
-        Raw::Cbor(item) => cbor::parse(item, wanted, true).ok(),
+        RawContent::Row { batch, row } => Some(row::readable(batch, row, wanted)),
+        RawContent::Cbor(item) => cbor::parse(item, wanted, true).ok(),
         _ => None,
     }
 }
 
 /// Reads one record as [`read`] does, and tells facts of it.
 pub fn read_with_facts(
-    raw: Raw<'_>,
+    raw: RawContent<'_>,
     shape: Option<&Shape>,
-    expected: Expectation<'_>,
+    expected: ShapeOptions<'_>,
     takes: MessageForms,
     facts: &ReadFacts,
 ) -> Result<Record, Fault> {
     facts.unread.set(true);
-    let checked = |lists: tokens::TokenLists<'_>| {
+    let checked = |lists: record_tokens::TokenLists<'_>| {
         let tokens = lists.check()?;
         facts.content.set(facts.hashes.then(|| content_hash::of_tokens(&tokens)));
         Ok(Record::Tokens(tokens))
     };
-    if let (Raw::Row { batch, row }, Some(shape)) = (raw, shape)
+    if let (RawContent::Row { batch, row }, Some(shape)) = (raw, shape)
         && shape.name == ShapeName::Tokens
-        && let Some(parts) = tokens::row(batch, row, shape)
+        && let Some(parts) = record_tokens::row(batch, row, shape)
     {
         return checked(parts);
     }
-    let is_row = matches!(raw, Raw::Row { .. });
+    let is_row = matches!(raw, RawContent::Row { .. });
     let reads = |field: &str| {
         let is_picture = takes.pictures && !is_row && expected.fields.names_pictures(field);
         is_picture || shape.is_none_or(|shape| shape.reads(field))
     };
     let record = &*object(raw, reads)?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
-    if let Raw::Json(_) = raw {
+    if let RawContent::Json(_) = raw {
         let mut fields = record.keys();
         facts
             .unread
@@ -200,7 +205,7 @@ pub fn read_with_facts(
     if facts.hashes && shape.name != ShapeName::Tokens {
         let pictures = match raw {
             _ if !takes.pictures => 0,
-            Raw::Row { batch, row } => pictures::hash_of_row(batch, row, expected.fields),
+            RawContent::Row { batch, row } => pictures::hash_of_row(batch, row, expected.fields),
             _ => pictures::hash_of_record(record, expected.fields),
         };
         facts.content.set(Some(content_hash::of_record(record, shape).wrapping_add(pictures)));
@@ -229,7 +234,7 @@ pub fn read_with_facts(
             pair::read(record, shape, takes)
         }
         ShapeName::Text => text::read(record, shape.field(Part::Text)).map(Record::Text),
-        ShapeName::Tokens => checked(tokens::read(record, shape)?),
+        ShapeName::Tokens => checked(record_tokens::read(record, shape)?),
         ShapeName::Preference => preference::read_pair(record, shape, takes).map(Record::Answers),
         ShapeName::UnpairedPreference => {
             preference::read_judged(record, shape, takes).map(Record::Answers)
@@ -240,7 +245,7 @@ pub fn read_with_facts(
     }?;
     if takes.pictures {
         let column = match raw {
-            Raw::Row { batch, row } => pictures::of_row(batch, row, expected.fields)?,
+            RawContent::Row { batch, row } => pictures::of_row(batch, row, expected.fields)?,
             _ => pictures::of_record(record, expected.fields)?,
         };
         match &mut read {
@@ -258,7 +263,7 @@ pub fn read_with_facts(
                 pair.pictures = column;
             }
             _ if column.is_some_and(|column| !column.is_empty()) => {
-                return Err(Fault::new(Reason::Picture, pictures::BESIDE_TEXTS));
+                return Err(Fault::new(Reason::Picture, pictures::PICTURES_WITH_TEXTS));
             }
             _ => {}
         }

@@ -17,7 +17,7 @@ use fastpack_template::json::{Json, Map};
 
 /// The options that decide the shape of a file's records.
 #[derive(Clone, Copy, Debug)]
-pub struct Expectation<'a> {
+pub struct ShapeOptions<'a> {
     /// The shape that the caller named.
     pub shape: Option<ShapeName>,
     /// The fields that the caller named.
@@ -26,7 +26,7 @@ pub struct Expectation<'a> {
     pub shapes: &'a [ShapeName],
 }
 
-impl Expectation<'_> {
+impl ShapeOptions<'_> {
     /// The shape that the caller named, by itself or by its fields.
     fn name(&self) -> Option<ShapeName> {
         self.shape.or_else(|| self.fields.shape(self.shapes))
@@ -109,7 +109,7 @@ impl Shape {
     }
 
     /// The expected shape, or else the first that `record` has.
-    pub(super) fn find(record: &Map, expected: Expectation<'_>) -> Option<Self> {
+    pub(super) fn find(record: &Map, expected: ShapeOptions<'_>) -> Option<Self> {
         if is_packed_row(record) {
             return None;
         }
@@ -149,7 +149,7 @@ impl Shape {
     }
 
     /// This shape, if the record has its required fields.
-    fn of(name: ShapeName, record: &Map, expected: Expectation<'_>) -> Option<Self> {
+    fn of(name: ShapeName, record: &Map, expected: ShapeOptions<'_>) -> Option<Self> {
         let has = |field: &str| record.get(field).is_some_and(|value| *value != Json::Null);
         // A field that the caller named is accepted without a check. Others must exist.
         // A field that is named for one part is not read as another.
@@ -286,7 +286,7 @@ impl Shape {
         &self,
         record: &Map,
         other_fields: impl FnOnce() -> Option<Map>,
-        expected: Expectation<'_>,
+        expected: ShapeOptions<'_>,
     ) -> Option<Fault> {
         self.missing(record, expected).or_else(|| self.mixed(record, other_fields, expected))
     }
@@ -297,7 +297,7 @@ impl Shape {
         &self,
         record: &Map,
         other_fields: impl FnOnce() -> Option<Map>,
-        expected: Expectation<'_>,
+        expected: ShapeOptions<'_>,
     ) -> Option<Fault> {
         let other_fields =
             if self.rivals.is_empty() { None } else { other_fields() }.unwrap_or_default();
@@ -332,7 +332,7 @@ impl Shape {
     }
 
     /// The fault of a record without a required field of this shape.
-    fn missing(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
+    fn missing(&self, record: &Map, expected: ShapeOptions<'_>) -> Option<Fault> {
         let absent = |field: &str| matches!(record.get(field), None | Some(Json::Null));
         let (_, field) = self.needed().iter().find(|(_, field)| absent(field))?;
         let other = Self::find(record, expected).filter(|_| expected.name().is_none());
@@ -411,7 +411,7 @@ pub(super) fn judged_bad(field: &str) -> Fault {
 }
 
 /// The fault of a record without a shape.
-pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
+pub(super) fn unknown(record: &Map, expected: ShapeOptions<'_>) -> Fault {
     if is_packed_row(record) {
         let message = "this is a packed row in the compact layout, which is no document; pack the files that it was made \
                        of, or `repack` a folder with keep_tokens=True";

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::parsing::cbor;
-use super::parsing::cursor::Cursor;
+use super::parsing::line_cursor::LineCursor;
 use super::read::object;
 use super::shape::Shape;
 use super::shapes::messages::MessageForms;
 use super::tables::row;
 use crate::config::PICTURE_COLUMNS;
 use crate::config::inputs::fields::TEMPLATE_KWARGS;
-use crate::source::Raw;
+use crate::source::RawContent;
 use fastpack_template::json::{Json, Map};
 
 /// The nesting depth of values in a record.
@@ -20,7 +20,7 @@ const IN_RECORD: usize = 1;
 /// variables that its chat template does not read. `holds` tells if the document has a text, `reads` if the template reads a
 /// variable, and `takes` if it takes pictures.
 pub fn left_out(
-    raw: Raw<'_>,
+    raw: RawContent<'_>,
     shape: &Shape,
     takes: MessageForms,
     holds: impl Fn(&str) -> bool,
@@ -31,12 +31,12 @@ pub fn left_out(
         shape.may_leave_out(field) && !is_picture
     };
     let record = match raw {
-        Raw::Json(line) => fast(line, is_wanted)
+        RawContent::Json(line) => fast(line, is_wanted)
             .or_else(|| object(raw, |_| false).ok().map(|record| (*record).clone())),
-        Raw::Row { batch, row } => Some(row::readable(batch, row, is_wanted)),
-        Raw::Cells { names, cells } => row::cells(names, cells, is_wanted).ok(),
-        Raw::Cbor(item) => cbor::parse(item, is_wanted, true).ok(),
-        Raw::Text(_) | Raw::Broken { .. } => None,
+        RawContent::Row { batch, row } => Some(row::readable(batch, row, is_wanted)),
+        RawContent::Cells { names, cells } => row::cells(names, cells, is_wanted).ok(),
+        RawContent::Cbor(item) => cbor::parse(item, is_wanted, true).ok(),
+        RawContent::Text(_) | RawContent::Broken { .. } => None,
     };
     let record = record.unwrap_or_default();
     let unread = record.iter().filter(|(field, value)| {
@@ -55,7 +55,7 @@ pub fn left_out(
 
 /// The wanted fields of a line; `None` if they must be read in another way.
 fn fast(line: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Map> {
-    let mut cursor = Cursor::new(line)?;
+    let mut cursor = LineCursor::new(line)?;
     let mut found = Map::default();
     cursor.object(|cursor, key| {
         if !wanted(key) {

@@ -18,4 +18,4 @@ pub mod timing;
 pub use crate::report::histogram::{Histogram, Lengths};
 pub use run_facts::{InputReport, RunFacts};
 pub use run_report::{AppendedFiles, Balance, PlaceReport, Report, ShareReport};
-pub(crate) use tally::Tally;
+pub(crate) use tally::ReportCounts;

@@ -12,8 +12,8 @@ use super::ledger::{
 };
 use super::length_warnings::length_warnings;
 use super::run_facts::RunFacts;
-use super::tally::Tally;
-use super::timing::{Timing, Work, ratio};
+use super::tally::ReportCounts;
+use super::timing::{StageWork, Timing, ratio};
 use crate::config::{MaxLost, Options};
 use crate::error::{Origin, Result};
 use crate::util::message::in_one_line;
@@ -111,8 +111,8 @@ pub struct Report {
 
 impl Report {
     /// The report without [`Report::timing`].
-    pub(crate) fn timeless(mut facts: RunFacts, tally: Tally, options: &Options) -> Self {
-        let Tally { ledger, lengths, rows, .. } = tally;
+    pub(crate) fn timeless(mut facts: RunFacts, tally: ReportCounts, options: &Options) -> Self {
+        let ReportCounts { ledger, lengths, rows, .. } = tally;
         facts.warnings.extend(length_warnings(&ledger, &lengths));
         facts.warnings.extend(ledger.notes.warnings(&Origin::to_string, ledger.read.tokens));
         for text in [&mut facts.engine_reason, &mut facts.template_engine_reason]
@@ -186,7 +186,7 @@ impl Report {
 
     /// The report with the seconds that the run took.
     #[must_use]
-    pub(crate) fn timed(mut self, seconds: f64, threads: usize, work: &Work) -> Self {
+    pub(crate) fn timed(mut self, seconds: f64, threads: usize, work: &StageWork) -> Self {
         let (bytes, tokens) = (self.facts.bytes, self.tokens.read);
         self.timing = Some(Timing::new(seconds, threads, bytes, tokens, work));
         self

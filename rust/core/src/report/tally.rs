@@ -1,11 +1,11 @@
-//! [`Tally`]: the counts that a report is made of.
+//! [`ReportCounts`]: the counts that a report is made of.
 
 use super::histogram::Histogram;
 use super::ledger::{Ledger, PictureCount};
 
-/// The counts of a report.
+/// The ledger, lengths, rows and tokens that a report is made from.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ReportCounts {
     pub(crate) ledger: Ledger,
     /// Lengths of the documents that were read.
     pub(crate) lengths: Histogram,

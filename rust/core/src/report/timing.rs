@@ -42,7 +42,13 @@ pub struct StageTime {
 
 impl Timing {
     /// The timing of a run that took `seconds`.
-    pub(crate) fn new(seconds: f64, threads: usize, bytes: u64, tokens: u64, work: &Work) -> Self {
+    pub(crate) fn new(
+        seconds: f64,
+        threads: usize,
+        bytes: u64,
+        tokens: u64,
+        work: &StageWork,
+    ) -> Self {
         #[expect(
             clippy::cast_precision_loss,
             reason = "a rate needs no more than a float's precision"
@@ -119,14 +125,14 @@ const STAGES: [(Stage, &str); 10] = [
 
 /// The time of each stage, and the work that was resumed.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Work {
+pub(crate) struct StageWork {
     pub(crate) stages: Stages,
     /// Documents that come from a stopped run of the same job.
     pub(crate) resumed_documents: u64,
     pub(crate) rendered: RenderCounts,
 }
 
-impl AddAssign for Work {
+impl AddAssign for StageWork {
     fn add_assign(&mut self, other: Self) {
         self.stages += other.stages;
         self.resumed_documents += other.resumed_documents;

@@ -47,7 +47,7 @@ pub struct Manifest {
     pub tokens: Option<TokensFile>,
     /// The shards, in order. Before the job has finished, they are listed in a separate file under other
     /// names.
-    pub files: Vec<File>,
+    pub files: Vec<WrittenShard>,
     /// The report, and the files that describe the shards to other readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "beside")]
     pub metadata_files: Vec<MetadataFile>,
@@ -86,7 +86,7 @@ impl MetadataFile {
 
 /// A shard that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct File {
+pub struct WrittenShard {
     /// The name in the folder.
     pub name: String,
     /// The rows in it.
@@ -102,7 +102,7 @@ pub struct File {
 
 impl Manifest {
     /// A manifest of the current version.
-    pub(super) fn new(job: Arc<Identity>, now: NaiveDateTime, files: Vec<File>) -> Self {
+    pub(super) fn new(job: Arc<Identity>, now: NaiveDateTime, files: Vec<WrittenShard>) -> Self {
         let content = BTreeMap::new();
         let (recipe, replaced) = (None, None);
         Self {

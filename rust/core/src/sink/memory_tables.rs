@@ -1,4 +1,4 @@
-//! [`Tables`]: rows that stay in memory, one table for each split.
+//! [`MemoryTables`]: rows that stay in memory, one table for each split.
 
 use std::num::NonZeroUsize;
 
@@ -17,7 +17,7 @@ const STEP: u64 = 64 << 20;
 
 /// Rows that stay in memory, in batches.
 #[derive(Debug, Default)]
-pub struct Tables {
+pub struct MemoryTables {
     /// The rows of `train`.
     pub train: Vec<RecordBatch>,
     /// The rows of `validation`, if documents are set aside.
@@ -28,7 +28,7 @@ pub struct Tables {
     next_look: u64,
 }
 
-impl Sink for Tables {
+impl Sink for MemoryTables {
     fn rows(&self) -> u64 {
         0
     }

@@ -56,7 +56,7 @@ use crate::report::timing::Stages;
 
 pub use bucket::single_files::BucketFiles;
 pub use file_names::{SPLIT_HASHES, TOKENS};
-pub use folder::Folder;
+pub use folder::OutputFolder;
 pub use folder::discarded_outputs::{
     LockedOutput, discard, is_barred, is_damaged, is_emptied, remove_output,
 };
@@ -64,13 +64,13 @@ pub use folder::output_survey::{
     FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, tokens_hash,
 };
 pub use formats::line_fault;
-pub use groups::group_states::{GroupState, OwnProgress, StepState, Underway};
-pub use groups::packed::PackedGroup;
+pub use groups::group_states::{GroupState, OwnProgress, StepState, UnfinishedJob};
+pub use groups::packed_group::PackedGroup;
 pub use groups::{Groups, join};
-pub use manifest::{File, Manifest, MetadataFile, TokensFile, VERSION as MANIFEST_VERSION};
-pub use memory_tables::Tables;
+pub use manifest::{Manifest, MetadataFile, TokensFile, VERSION as MANIFEST_VERSION, WrittenShard};
+pub use memory_tables::MemoryTables;
 pub use store::job_states::JobState;
-pub use store::job_store::{OpenOutput, Opened};
+pub use store::job_store::{OpenOutput, OpenedJob};
 pub use store::{find, open};
 
 #[cfg(test)]

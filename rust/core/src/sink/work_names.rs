@@ -9,15 +9,15 @@ use super::file_names::{
     BLOCKS, BLOCKS_NEW, LOCK, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW,
     SPLIT_HASHES, STARTED, STARTED_NEW, WORK, number_of_shard,
 };
-use super::shards::arrangement;
 use super::shards::finished_list_lines::count_listed;
+use super::shards::folder_layout;
 use crate::config::identity::Identity;
 use crate::error::Error;
 use crate::util::disk::regular::{self, Links};
 
 /// The names that runs of a job have written into a work folder so far.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenNames {
     /// The shards that its list names. A run writes one more before it lists that one too.
     shards: usize,
     /// The ending of its shards; `None` for any.
@@ -26,7 +26,7 @@ pub(crate) struct Written {
     inputs: Option<InputNames>,
 }
 
-impl Written {
+impl WrittenNames {
     /// The names that runs of `job` have written into the work folder `work`.
     pub(crate) fn find(work: &Path, job: &Identity) -> Self {
         let extension = job.output.as_ref().map(|output| output.coding.format.extension());
@@ -127,7 +127,7 @@ pub(super) fn is_of_any_job(name: &str) -> bool {
         REPLACED,
         SPLIT_HASHES,
     ];
-    ours.contains(&name) || arrangement::describes(name) || number_of_shard(name).is_some()
+    ours.contains(&name) || folder_layout::describes(name) || number_of_shard(name).is_some()
 }
 
 /// The error for the file `name` in the work folder of `dir`, which fastpack did not write.

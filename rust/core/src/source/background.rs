@@ -1,4 +1,4 @@
-//! [`Background`]: items made by a background thread, a few ahead of the reader.
+//! [`BackgroundIterator`]: items made by a background thread, a few ahead of the reader.
 
 use std::fmt;
 use std::io;
@@ -10,17 +10,17 @@ use std::thread::JoinHandle;
 use crate::util::start_thread;
 
 /// Makes the next item; `None` after the last.
-type Make<T> = Box<dyn FnMut() -> Option<T> + Send>;
+type ItemMaker<T> = Box<dyn FnMut() -> Option<T> + Send>;
 
 /// Items made by a background thread, in order. The thread ends when this is dropped.
-pub(super) struct Background<T> {
+pub(super) struct BackgroundIterator<T> {
     items: Option<Receiver<T>>,
     thread: Option<JoinHandle<()>>,
     /// Makes the items on the reader's thread, if the system starts no other.
-    make: Option<Make<T>>,
+    make: Option<ItemMaker<T>>,
 }
 
-impl<T: Send + 'static> Background<T> {
+impl<T: Send + 'static> BackgroundIterator<T> {
     /// Starts the thread. It makes items until there are none, and keeps at most `ahead` that are not taken.
     pub(super) fn start(
         ahead: usize,
@@ -28,8 +28,8 @@ impl<T: Send + 'static> Background<T> {
     ) -> io::Result<Self> {
         let (sender, items) = sync_channel(ahead);
         // Shared, so that the closure survives if the thread cannot be started.
-        let make: Arc<Mutex<Option<Make<T>>>> = Arc::new(Mutex::new(Some(Box::new(make))));
-        let take = |make: &Mutex<Option<Make<T>>>| {
+        let make: Arc<Mutex<Option<ItemMaker<T>>>> = Arc::new(Mutex::new(Some(Box::new(make))));
+        let take = |make: &Mutex<Option<ItemMaker<T>>>| {
             make.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
         let taken = Arc::clone(&make);
@@ -51,7 +51,7 @@ impl<T: Send + 'static> Background<T> {
     }
 }
 
-impl<T> Background<T> {
+impl<T> BackgroundIterator<T> {
     /// The next item; `None` after the last.
     pub(super) fn next(&mut self) -> Option<T> {
         if let Some(make) = &mut self.make {
@@ -71,13 +71,13 @@ impl<T> Background<T> {
     }
 }
 
-impl<T> fmt::Debug for Background<T> {
+impl<T> fmt::Debug for BackgroundIterator<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Background").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 
-impl<T> Drop for Background<T> {
+impl<T> Drop for BackgroundIterator<T> {
     fn drop(&mut self) {
         self.items = None;
         if let Some(thread) = self.thread.take() {
@@ -96,7 +96,8 @@ mod tests {
     fn items_come_in_order_with_a_thread_and_without() {
         for threads in [0, 1] {
             let mut numbers = 0..100;
-            let items = with_at_most(threads, || Background::start(2, move || numbers.next()));
+            let items =
+                with_at_most(threads, || BackgroundIterator::start(2, move || numbers.next()));
             let mut items = items.expect("what was not started is left");
             assert_eq!(items.thread.is_some(), threads == 1);
             let taken: Vec<u32> = std::iter::from_fn(|| items.next()).collect();

@@ -31,7 +31,7 @@ pub struct Block {
     pub is_continued: bool,
     /// Bytes of the file that this block accounts for, including skipped bytes.
     pub size: u64,
-    pub(super) content: Content,
+    pub(super) content: BlockContent,
     /// The changes that the caller's `filter` and `map` made, if any.
     pub(super) changes: Option<RecordChanges>,
     /// The number of records that are read, from the first on.
@@ -62,13 +62,13 @@ pub enum RecordChange {
 
 /// The records of a block.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum BlockContent {
     /// Whole lines, and the number of the first line. If `indexed`, an index line stands before each record.
     Lines { first_line: u64, bytes: Vec<u8>, indexed: bool },
     /// JSON values, and the line and the bytes of each.
     Values { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// Lines of a table in text, each with its number.
-    Cells { names: Arc<[Arc<str>]>, lines: Vec<(u64, Cells)> },
+    Cells { names: Arc<[Arc<str>]>, lines: Vec<(u64, LineCells)> },
     /// Rows of a table, and the number of the first.
     Rows { first_row: u64, batch: RecordBatch },
     /// Texts, and the line and the bytes of each.
@@ -90,14 +90,14 @@ pub(super) enum Content {
 
 /// The texts of one line of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cells {
+pub struct LineCells {
     /// All texts, end to end.
     text: Box<[u8]>,
     /// The end of each text.
     ends: Box<[usize]>,
 }
 
-impl Cells {
+impl LineCells {
     pub(super) fn new(text: &[u8], ends: &[usize]) -> Self {
         Self { text: Box::from(text), ends: Box::from(ends) }
     }
@@ -120,9 +120,9 @@ impl Cells {
 }
 
 /// A reader of the blocks of one open file.
-pub(super) trait Reader: Send {
+pub(super) trait BlockReader: Send {
     /// The next records; `None` after the last.
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>>;
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>>;
 
     /// The bytes of the file that were used for the records so far.
     fn position(&self) -> u64;
@@ -139,12 +139,12 @@ pub struct RawRecord<'a> {
     /// The line at which it begins, or the row of a table; from 1.
     pub line: u64,
     /// The record.
-    pub raw: Raw<'a>,
+    pub raw: RawContent<'a>,
 }
 
 /// A record of a file, unparsed.
 #[derive(Clone, Copy, Debug)]
-pub enum Raw<'a> {
+pub enum RawContent<'a> {
     /// A JSON value.
     Json(&'a [u8]),
     /// Texts under the names of their columns.
@@ -152,7 +152,7 @@ pub enum Raw<'a> {
         /// The names.
         names: &'a [Arc<str>],
         /// The texts. There may be more or fewer than names.
-        cells: &'a Cells,
+        cells: &'a LineCells,
     },
     /// A row of a table.
     Row {
@@ -174,7 +174,7 @@ pub enum Raw<'a> {
     },
 }
 
-impl Content {
+impl BlockContent {
     /// An empty content.
     pub(super) fn nothing() -> Self {
         Self::Values { bytes: Vec::new(), places: Vec::new() }
@@ -188,7 +188,7 @@ impl Block {
         file: usize,
         source: usize,
         size: u64,
-        content: Content,
+        content: BlockContent,
     ) -> Self {
         let path = Arc::clone(path);
         Self {
@@ -213,7 +213,7 @@ impl Block {
     /// Keeps at most the first `most` records, and returns their number.
     pub(super) fn limit(&mut self, most: u64) -> u64 {
         self.limit = usize::try_from(most).unwrap_or(usize::MAX);
-        if let Content::Rows { batch, .. } = &mut self.content {
+        if let BlockContent::Rows { batch, .. } = &mut self.content {
             *batch = batch.slice(0, batch.num_rows().min(self.limit));
         }
         self.own_records().count() as u64
@@ -226,32 +226,34 @@ impl Block {
         let mut records = taken.iter().copied();
         let mut is_taken = || records.next().unwrap_or(false);
         match &mut self.content {
-            Content::Rows { first_row, batch } => {
+            BlockContent::Rows { first_row, batch } => {
                 let count = taken.iter().filter(|taken| **taken).count();
                 let first = taken.iter().position(|taken| *taken).unwrap_or(0);
                 let first = first.min(taken.len() - count);
                 *first_row += first as u64;
                 *batch = batch.slice(first, count);
             }
-            Content::Cells { lines, .. } => lines.retain(|_| is_taken()),
-            Content::Values { places, .. }
-            | Content::Texts { places, .. }
-            | Content::Items { places, .. } => places.retain(|_| is_taken()),
-            Content::Lines { .. } => {
+            BlockContent::Cells { lines, .. } => lines.retain(|_| is_taken()),
+            BlockContent::Values { places, .. }
+            | BlockContent::Texts { places, .. }
+            | BlockContent::Items { places, .. } => places.retain(|_| is_taken()),
+            BlockContent::Lines { .. } => {
                 // Lines have no places. Those that stay are copied together, so that no later step searches
                 // for them.
                 let (mut kept, mut places) = (Vec::new(), Vec::new());
                 for record in self.own_records().filter(|_| is_taken()) {
-                    if let Raw::Json(text) = record.raw {
+                    if let RawContent::Json(text) = record.raw {
                         places.push((record.line, kept.len()..kept.len() + text.len()));
                         kept.extend_from_slice(text);
                     }
                 }
-                self.content = Content::Values { bytes: kept, places };
+                self.content = BlockContent::Values { bytes: kept, places };
             }
-            Content::Refused { .. } | Content::Broken { .. } if is_taken() => {}
-            Content::Refused { .. } | Content::Broken { .. } | Content::FromMemory { .. } => {
-                self.content = Content::nothing();
+            BlockContent::Refused { .. } | BlockContent::Broken { .. } if is_taken() => {}
+            BlockContent::Refused { .. }
+            | BlockContent::Broken { .. }
+            | BlockContent::FromMemory { .. } => {
+                self.content = BlockContent::nothing();
             }
         }
     }
@@ -285,10 +287,10 @@ impl Block {
 
     fn hash(&self, hasher: &mut impl Write) -> Result<()> {
         match &self.content {
-            Content::Lines { bytes, .. } => add(hasher, bytes),
-            Content::Values { bytes, places }
-            | Content::Texts { bytes, places }
-            | Content::Items { bytes, places } => {
+            BlockContent::Lines { bytes, .. } => add(hasher, bytes),
+            BlockContent::Values { bytes, places }
+            | BlockContent::Texts { bytes, places }
+            | BlockContent::Items { bytes, places } => {
                 add_with_size(hasher, bytes);
                 for (line, Range { start, end }) in places {
                     add(hasher, &line.to_le_bytes());
@@ -296,19 +298,20 @@ impl Block {
                     add(hasher, &(*end as u64).to_le_bytes());
                 }
             }
-            Content::Cells { names, lines } => {
+            BlockContent::Cells { names, lines } => {
                 // The ends of the cells tell `ab,c` from `a,bc`.
                 names.iter().for_each(|name| add_with_size(hasher, name.as_bytes()));
                 for (_, line) in lines {
                     line.iter().for_each(|cell| add_with_size(hasher, cell));
                 }
             }
-            Content::Rows { batch, .. } => add_rows(hasher, batch)?,
-            Content::FromMemory { bytes, places, .. } => {
+            BlockContent::Rows { batch, .. } => add_rows(hasher, batch)?,
+            BlockContent::FromMemory { bytes, places, .. } => {
                 add_with_size(hasher, bytes);
                 add_with_size(hasher, format!("{places:?}").as_bytes());
             }
-            Content::Refused { reason, message, .. } | Content::Broken { reason, message, .. } => {
+            BlockContent::Refused { reason, message, .. }
+            | BlockContent::Broken { reason, message, .. } => {
                 add_with_size(hasher, reason.name().as_bytes());
                 add_with_size(hasher, message.as_bytes());
             }
@@ -329,10 +332,10 @@ impl Block {
             RecordChange::Stays => Some(record),
             RecordChange::Goes => None,
             RecordChange::Becomes(place) => {
-                Some(RawRecord { raw: Raw::Json(&bytes[place.clone()]), ..record })
+                Some(RawRecord { raw: RawContent::Json(&bytes[place.clone()]), ..record })
             }
             RecordChange::Refused(reason, message) => {
-                Some(RawRecord { raw: Raw::Broken { reason: *reason, message }, ..record })
+                Some(RawRecord { raw: RawContent::Broken { reason: *reason, message }, ..record })
             }
         }))
     }
@@ -373,7 +376,7 @@ impl Block {
     /// The rows, if the block is a part of a table.
     pub fn table(&self) -> Option<&RecordBatch> {
         match &self.content {
-            Content::Rows { batch, .. } => Some(batch),
+            BlockContent::Rows { batch, .. } => Some(batch),
             _ => None,
         }
     }
@@ -384,41 +387,50 @@ impl Block {
 
     fn all_records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
         match &self.content {
-            Content::Lines { first_line, bytes, indexed } => {
+            BlockContent::Lines { first_line, bytes, indexed } => {
                 let records = lines(*first_line, bytes);
                 let indexed = *indexed;
                 Box::new(records.filter(move |record| !(indexed && is_index(record))))
             }
-            Content::Values { bytes, places } => Box::new(places.iter().map(|(line, range)| {
-                RawRecord { line: *line, raw: Raw::Json(&bytes[range.clone()]) }
-            })),
-            Content::Cells { names, lines } => {
-                Box::new(lines.iter().map(|(line, cells)| RawRecord {
+            BlockContent::Values { bytes, places } => {
+                Box::new(places.iter().map(|(line, range)| RawRecord {
                     line: *line,
-                    raw: Raw::Cells { names, cells },
+                    raw: RawContent::Json(&bytes[range.clone()]),
                 }))
             }
-            Content::Rows { first_row, batch } => Box::new((0..batch.num_rows()).map(move |row| {
-                RawRecord { line: first_row + row as u64, raw: Raw::Row { batch, row } }
+            BlockContent::Cells { names, lines } => Box::new(lines.iter().map(|(line, cells)| {
+                RawRecord { line: *line, raw: RawContent::Cells { names, cells } }
             })),
-            Content::Texts { bytes, places } => Box::new(places.iter().map(|(line, range)| {
-                RawRecord { line: *line, raw: Raw::Text(&bytes[range.clone()]) }
-            })),
-            Content::Items { bytes, places } => Box::new(places.iter().map(|(number, range)| {
-                RawRecord { line: *number, raw: Raw::Cbor(&bytes[range.clone()]) }
-            })),
-            Content::FromMemory { first, bytes, places } => {
+            BlockContent::Rows { first_row, batch } => {
+                Box::new((0..batch.num_rows()).map(move |row| RawRecord {
+                    line: first_row + row as u64,
+                    raw: RawContent::Row { batch, row },
+                }))
+            }
+            BlockContent::Texts { bytes, places } => {
+                Box::new(places.iter().map(|(line, range)| RawRecord {
+                    line: *line,
+                    raw: RawContent::Text(&bytes[range.clone()]),
+                }))
+            }
+            BlockContent::Items { bytes, places } => {
+                Box::new(places.iter().map(|(number, range)| RawRecord {
+                    line: *number,
+                    raw: RawContent::Cbor(&bytes[range.clone()]),
+                }))
+            }
+            BlockContent::FromMemory { first, bytes, places } => {
                 Box::new((*first..).zip(places).map(|(line, place)| RawRecord {
                     line,
                     raw: match place {
-                        Ok(range) => Raw::Json(&bytes[range.clone()]),
-                        Err(message) => Raw::Broken { reason: Reason::WrongType, message },
+                        Ok(range) => RawContent::Json(&bytes[range.clone()]),
+                        Err(message) => RawContent::Broken { reason: Reason::WrongType, message },
                     },
                 }))
             }
-            Content::Refused { line, reason, message }
-            | Content::Broken { line, reason, message } => {
-                let raw = Raw::Broken { reason: *reason, message };
+            BlockContent::Refused { line, reason, message }
+            | BlockContent::Broken { line, reason, message } => {
+                let raw = RawContent::Broken { reason: *reason, message };
                 Box::new(std::iter::once(RawRecord { line: *line, raw }))
             }
         }
@@ -426,7 +438,7 @@ impl Block {
 }
 
 fn is_index(record: &RawRecord<'_>) -> bool {
-    matches!(record.raw, Raw::Json(line) if is_index_line(line))
+    matches!(record.raw, RawContent::Json(line) if is_index_line(line))
 }
 
 /// Hashes rows and the schema.
@@ -466,7 +478,7 @@ fn lines(first_line: u64, bytes: &[u8]) -> impl Iterator<Item = RawRecord<'_>> {
             rest = rest.get(end + 1..).unwrap_or_default();
             next += 1;
             if !text.trim_ascii().is_empty() {
-                return Some(RawRecord { line, raw: Raw::Json(text) });
+                return Some(RawRecord { line, raw: RawContent::Json(text) });
             }
         }
     })

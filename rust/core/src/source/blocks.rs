@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::block::{Block, Content, Reader};
-use super::callers::memory::{Memory, MemoryReader};
+use super::block::{Block, BlockContent, BlockReader};
+use super::callers::memory_records::{MemoryReader, MemoryRecords};
 use super::decompressed_input::InputBytes;
 use super::discovery::found::{FilePlace, FoundFiles, LineRange, SourceFile, blame, files_ahead};
 use super::extents::line_extent::is_indexed;
@@ -16,11 +16,11 @@ use super::formats::format::{Container, InputFormat};
 use super::formats::json::ArrayReader;
 use super::formats::lines::LineReader;
 use super::formats::mds::MdsReader;
-use super::formats::rows::ColumnChoice;
+use super::formats::row_reader::ColumnChoice;
 use super::formats::text::TextReader;
 use super::formats::{ipc, parquet};
 use super::index_lines::is_index_line;
-use super::input_blocks::{Chooser, InputBlocks};
+use super::input_blocks::{ColumnChooser, InputBlocks};
 use super::sizes::{BYTE_ORDER_MARK, PEEKED};
 use crate::config::{Reading, Source};
 use crate::error::{Error, Result};
@@ -32,14 +32,14 @@ pub struct Blocks {
     files: Vec<SourceFile>,
     /// The records in memory, if they are the input.
     memory: &'static str,
-    chooser: Option<Chooser>,
+    chooser: Option<ColumnChooser>,
     /// Bytes of all files together, counted once for each reading.
     size: u64,
     /// The current file.
     place: FilePlace,
     /// The remaining records of the source, if it has a limit.
     left: Option<u64>,
-    open: Option<Open>,
+    open: Option<CurrentFile>,
 }
 
 impl fmt::Debug for Blocks {
@@ -54,11 +54,11 @@ impl fmt::Debug for Blocks {
 }
 
 /// The current file.
-struct Open {
+struct CurrentFile {
     path: Arc<Path>,
     /// The size in bytes, where it is known.
     size: Option<u64>,
-    reader: Box<dyn Reader>,
+    reader: Box<dyn BlockReader>,
     /// The bytes of the file in the blocks so far.
     counted: u64,
     ended: bool,
@@ -72,10 +72,10 @@ impl Blocks {
     }
 
     /// The blocks of records in memory, with this `Reading`.
-    pub fn of_memory(memory: Memory, reading: Reading) -> Self {
+    pub fn of_memory(memory: MemoryRecords, reading: Reading) -> Self {
         let (path, size, format) = (Arc::clone(&memory.name), memory.size, memory.format);
         let reader = Box::new(MemoryReader::new(memory));
-        let open = Some(Open { path, size: None, reader, counted: 0, ended: false });
+        let open = Some(CurrentFile { path, size: None, reader, counted: 0, ended: false });
         Self { memory: format, size, open, ..Self::of(vec![Source::of(Vec::new(), reading)]) }
     }
 
@@ -95,14 +95,14 @@ impl Blocks {
     }
 
     /// Opens the current file.
-    fn start(&self, source: usize, control: &Control) -> Result<Open> {
+    fn start(&self, source: usize, control: &Control) -> Result<CurrentFile> {
         let file = &self.files[self.place.at];
         let (path, size) = (Arc::clone(&file.path), Some(file.bytes_read()));
         for (_, next) in files_ahead(&self.files, self.place.at) {
             next.prefetch();
         }
         let reader = open(file, &self.sources[source].reading, self.chooser, control)?;
-        Ok(Open { path, size, reader, counted: 0, ended: false })
+        Ok(CurrentFile { path, size, reader, counted: 0, ended: false })
     }
 
     /// Goes to the next file, with the limit of its source if a reading of that begins.
@@ -125,7 +125,8 @@ impl InputBlocks for Blocks {
                 let counted = self.open.as_ref().map_or(0, |open| open.counted);
                 let file = &self.files[self.place.at];
                 let rest = file.size.saturating_sub(counted);
-                let block = Block::new(&file.path, self.place.at, source, rest, Content::nothing());
+                let block =
+                    Block::new(&file.path, self.place.at, source, rest, BlockContent::nothing());
                 self.next_file();
                 return Ok(Some(block));
             }
@@ -134,7 +135,7 @@ impl InputBlocks for Blocks {
             }
             let Some(open) = &mut self.open else { continue };
             if let Some((size, content)) = open.next_content(control)? {
-                if let (Content::Broken { .. }, Some(file)) =
+                if let (BlockContent::Broken { .. }, Some(file)) =
                     (&content, self.files.get(self.place.at))
                 {
                     // Bytes that could not be fetched are no damage of the file.
@@ -157,7 +158,7 @@ impl InputBlocks for Blocks {
         Ok(None)
     }
 
-    fn choose_columns(&mut self, chooser: Chooser) {
+    fn choose_columns(&mut self, chooser: ColumnChooser) {
         self.chooser = Some(chooser);
     }
 
@@ -182,20 +183,20 @@ impl InputBlocks for Blocks {
     }
 }
 
-impl Open {
+impl CurrentFile {
     /// The next records, and the bytes of the file that they account for.
-    fn next_content(&mut self, control: &Control) -> Result<Option<(u64, Content)>> {
+    fn next_content(&mut self, control: &Control) -> Result<Option<(u64, BlockContent)>> {
         let content = if self.ended { None } else { self.reader.next_content(control)? };
         let (content, end) = match content {
             Some(content) => {
-                self.ended = matches!(content, Content::Broken { .. });
+                self.ended = matches!(content, BlockContent::Broken { .. });
                 (content, self.reader.position().min(self.size.unwrap_or(u64::MAX)))
             }
             // Bytes after the last record, such as a file's footer, are counted too.
             None => match self.size {
                 Some(size) if self.counted < size => {
                     self.ended = true;
-                    (Content::nothing(), size)
+                    (BlockContent::nothing(), size)
                 }
                 _ => return Ok(None),
             },
@@ -210,9 +211,9 @@ impl Open {
 fn open(
     file: &SourceFile,
     reading: &Reading,
-    chooser: Option<Chooser>,
+    chooser: Option<ColumnChooser>,
     control: &Control,
-) -> Result<Box<dyn Reader>> {
+) -> Result<Box<dyn BlockReader>> {
     let InputFormat { container, compression } = file.format;
     if let Some(LineRange { bytes, first }) = &file.lines {
         let input = InputBytes::within(&file.location, bytes.clone())?;

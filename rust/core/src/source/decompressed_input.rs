@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::background::Background;
+use super::background::BackgroundIterator;
 use super::compression::Compression;
 use crate::error::{Error, Result};
 use crate::storage::{Location, OpenFile};
@@ -37,7 +37,7 @@ pub(super) struct InputBytes {
 enum ByteSource {
     Plain(Take<OpenFile>),
     Decompressed {
-        chunks: Background<Chunk>,
+        chunks: BackgroundIterator<DecodedChunk>,
         chunk: Vec<u8>,
         taken: usize,
     },
@@ -55,7 +55,7 @@ impl fmt::Debug for DecodedReader {
 }
 
 /// A decompressed part of the file, and its end in the file.
-type Chunk = (io::Result<Vec<u8>>, u64);
+type DecodedChunk = (io::Result<Vec<u8>>, u64);
 
 impl InputBytes {
     pub(super) fn open(location: &Location, compression: Option<Compression>) -> Result<Self> {
@@ -219,12 +219,15 @@ impl Read for InputBytes {
 }
 
 /// Decompresses `file` on a background thread. A failure is the last chunk.
-fn decompress(file: OpenFile, compression: Compression) -> io::Result<Background<Chunk>> {
+fn decompress(
+    file: OpenFile,
+    compression: Compression,
+) -> io::Result<BackgroundIterator<DecodedChunk>> {
     let offset = Arc::new(AtomicU64::new(0));
     let mut decoder = compression.decoder(file, Arc::clone(&offset))?;
     let mut ended = false;
     let mut failure = None;
-    Background::start(CHUNKS_AHEAD, move || {
+    BackgroundIterator::start(CHUNKS_AHEAD, move || {
         if ended {
             return None;
         }

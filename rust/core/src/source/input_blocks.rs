@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::util::control::Control;
 
 /// Chooses the columns to read of a table, from its `Reading` and its first rows; `None` for all.
-pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;
+pub(crate) type ColumnChooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;
 
 /// The blocks of the inputs of a run, in order.
 pub trait InputBlocks: Send {
@@ -21,7 +21,7 @@ pub trait InputBlocks: Send {
     fn next_block(&mut self, control: &Control) -> Result<Option<Block>>;
 
     /// Reads only the table columns that `chooser` selects.
-    fn choose_columns(&mut self, chooser: Chooser);
+    fn choose_columns(&mut self, chooser: ColumnChooser);
 
     /// The bytes of all blocks together, about; 0 where that is unknown.
     fn size(&self) -> u64;

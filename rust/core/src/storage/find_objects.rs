@@ -8,8 +8,8 @@ use glob::{MatchOptions, Pattern};
 
 use super::address::{Address, StoreKind};
 use super::location::Location;
+use super::object_stat::ObjectStat;
 use super::session::Session;
-use super::stat::Stat;
 use crate::config::ResolvedFile;
 use crate::error::{Error, Result};
 use crate::util::disk::sealed;
@@ -32,7 +32,7 @@ const MATCHING: MatchOptions = MatchOptions {
 
 /// The file, the files or the folder at a URL.
 #[derive(Debug)]
-pub(crate) enum Named {
+pub(crate) enum FoundObjects {
     /// One object.
     File(Location),
     /// The objects that match a glob, or that the caller gave, in order.
@@ -68,18 +68,18 @@ impl Session {
     }
 
     /// The objects that `text` names: a URL, a glob or a folder of a bucket.
-    pub(crate) fn search(&self, text: &str) -> Result<Named> {
+    pub(crate) fn search(&self, text: &str) -> Result<FoundObjects> {
         if let Some(files) = self.resolved_files(text) {
             let found = files.iter().map(|file| self.resolved_object(file).map(Arc::new));
             let found: Vec<_> = found.collect::<Result<_>>()?;
             let found = found.into_iter().map(Location::from).collect();
-            return Ok(Named::Files(found, Outputs::default()));
+            return Ok(FoundObjects::Files(found, Outputs::default()));
         }
         let address = self.address(text)?;
         if !Self::is_bucket(&address) {
             let missing = || not_found(&address.name, "No such file on the server");
             return match self.find(&address)? {
-                Some(object) => Ok(Named::File(Arc::new(object).into())),
+                Some(object) => Ok(FoundObjects::File(Arc::new(object).into())),
                 None => Err(missing()),
             };
         }
@@ -90,7 +90,7 @@ impl Session {
             && !address.key.ends_with('/')
             && let Some(object) = self.find(&address)?
         {
-            return Ok(Named::File(Arc::new(object).into()));
+            return Ok(FoundObjects::File(Arc::new(object).into()));
         }
         let prefix = address.key.trim_end_matches('/');
         let listed = self.list(&address, prefix)?;
@@ -106,11 +106,11 @@ impl Session {
         let folder = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         let found = found.into_iter().map(|object| Location::from(Arc::new(object))).collect();
         let outputs = self.outputs(&address, &listed, &folder)?;
-        Ok(Named::Folder(address.name_of(&folder), found, outputs))
+        Ok(FoundObjects::Folder(address.name_of(&folder), found, outputs))
     }
 
     /// The objects that a glob matches, sorted by key.
-    fn matches(&self, address: &Address) -> Result<Named> {
+    fn matches(&self, address: &Address) -> Result<FoundObjects> {
         let refuse = |error: glob::PatternError| {
             Error::option("files", format!("`{}` is not a glob: {error}", address.name))
         };
@@ -125,11 +125,16 @@ impl Session {
             return Err(Error::option("files", format!("`{}` matches no file", address.name)));
         }
         let outputs = self.outputs(address, &listed, &format!("{prefix}/"))?;
-        Ok(Named::Files(found.into_iter().map(Location::from).collect(), outputs))
+        Ok(FoundObjects::Files(found.into_iter().map(Location::from).collect(), outputs))
     }
 
     /// The folders that fastpack wrote below the folder `root`, by their manifests.
-    fn outputs(&self, address: &Address, listed: &[(String, Stat)], root: &str) -> Result<Outputs> {
+    fn outputs(
+        &self,
+        address: &Address,
+        listed: &[(String, ObjectStat)],
+        root: &str,
+    ) -> Result<Outputs> {
         let mut found = Vec::new();
         for (key, stat) in listed {
             let inside = key.strip_prefix(root).unwrap_or(key);

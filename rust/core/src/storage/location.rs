@@ -11,10 +11,10 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use fastpack_tokenize::loading::regular;
 
-use super::fetching::in_order::{Access, ObjectReader, SCATTERED};
+use super::fetching::in_order::{ObjectReader, ReadOrder, SCATTERED};
 use super::fetching::object::Object;
-use super::fetching::table_parts::{Ranged, RangedReader};
-use super::stat::Stat;
+use super::fetching::table_parts::{TableParts, TablePartsReader};
+use super::object_stat::ObjectStat;
 use crate::util::disk::local_file::LocalFile;
 use crate::util::disk::retry::retry;
 
@@ -24,14 +24,14 @@ pub(crate) enum Location {
     /// A file of the local disk.
     Local(Arc<Path>),
     /// An object, and readers of it that have begun to fetch.
-    Remote(Arc<Object>, Arc<Mutex<Begun>>),
+    Remote(Arc<Object>, Arc<Mutex<PrefetchedReaders>>),
 }
 
 /// Readers of an object that have begun to fetch before they are needed.
 #[derive(Debug, Default)]
-pub(crate) struct Begun {
+pub(crate) struct PrefetchedReaders {
     reader: Option<ObjectReader>,
-    parts: Option<Ranged>,
+    parts: Option<TableParts>,
 }
 
 impl PartialEq for Location {
@@ -87,7 +87,7 @@ impl Location {
                 let reader = Some(ObjectReader::of_the_start(object));
                 Self::Remote(
                     Arc::clone(object),
-                    Arc::new(Mutex::new(Begun { reader, parts: None })),
+                    Arc::new(Mutex::new(PrefetchedReaders { reader, parts: None })),
                 )
             }
         }
@@ -95,7 +95,7 @@ impl Location {
 
     /// Opens the file, to read a range of it. It stands at the beginning of the file.
     pub(crate) fn open_range(&self, range: Range<u64>) -> io::Result<OpenFile> {
-        self.open_for(Access::Range(range))
+        self.open_for(ReadOrder::Range(range))
     }
 
     /// Opens the file, to read small stretches of it that lie apart: at `places` if they are known, in order.
@@ -109,10 +109,10 @@ impl Location {
         stretches: impl Iterator<Item = Range<u64>>,
     ) -> io::Result<OpenFile> {
         let stretches = if self.is_remote() { stretches.collect() } else { VecDeque::new() };
-        self.open_for(Access::Scattered(stretches))
+        self.open_for(ReadOrder::Scattered(stretches))
     }
 
-    fn open_for(&self, access: Access) -> io::Result<OpenFile> {
+    fn open_for(&self, access: ReadOrder) -> io::Result<OpenFile> {
         match self {
             Self::Local(path) => LocalFile::open(path).map(OpenFile::Local),
             Self::Remote(object, _) => {
@@ -129,7 +129,7 @@ impl Location {
             Self::Local(path) => retry(|| regular::open(path)).map(RangeFile::Local),
             Self::Remote(object, begun) => {
                 let begun = begun.lock().unwrap_or_else(PoisonError::into_inner).parts.take();
-                Ok(RangeFile::Remote(begun.unwrap_or_else(|| Ranged::new(object))))
+                Ok(RangeFile::Remote(begun.unwrap_or_else(|| TableParts::new(object))))
             }
         }
     }
@@ -165,7 +165,7 @@ impl Location {
         let Self::Remote(object, begun) = self else { return };
         let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
         if parts && begun.parts.is_none() {
-            let ranged = Ranged::new(object);
+            let ranged = TableParts::new(object);
             ranged.prefetch();
             begun.parts = Some(ranged);
         } else if !parts && begun.reader.is_none() {
@@ -177,7 +177,7 @@ impl Location {
 
     /// The size, the etag and the time of the last change, now for a file of the local disk, and when it was found for
     /// an object, which is only read as long as it is the same.
-    pub(crate) fn stat(&self) -> io::Result<Stat> {
+    pub(crate) fn stat(&self) -> io::Result<ObjectStat> {
         match self {
             Self::Local(path) => Ok(stat_of(&path.metadata()?)),
             Self::Remote(object, _) => Ok(object.stat().clone()),
@@ -200,7 +200,7 @@ impl Location {
 
 /// A reader of a whole object.
 fn whole(object: &Arc<Object>) -> ObjectReader {
-    ObjectReader::new(object, Access::Range(0..object.stat().size))
+    ObjectReader::new(object, ReadOrder::Range(0..object.stat().size))
 }
 
 /// A number that changes with the size of a file of the local disk, or with the time of its last change.
@@ -208,8 +208,8 @@ pub(crate) fn version_of(metadata: &Metadata) -> u64 {
     stat_of(metadata).version()
 }
 
-fn stat_of(metadata: &Metadata) -> Stat {
-    Stat { size: metadata.len(), etag: None, modified: modified(metadata) }
+fn stat_of(metadata: &Metadata) -> ObjectStat {
+    ObjectStat { size: metadata.len(), etag: None, modified: modified(metadata) }
 }
 
 /// The time of the last change of a file, in nanoseconds since 1970; 0 where the system does not tell.
@@ -252,7 +252,7 @@ pub(crate) enum RangeFile {
     /// A file of the local disk.
     Local(File),
     /// The parts of an object.
-    Remote(Ranged),
+    Remote(TableParts),
 }
 
 /// A reader of such a file, from a place on.
@@ -261,7 +261,7 @@ pub(crate) enum RangeFileReader {
     /// Of a file of the local disk.
     Local(File),
     /// Of an object.
-    Remote(RangedReader),
+    Remote(TablePartsReader),
 }
 
 impl RangeFile {

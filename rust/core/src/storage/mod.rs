@@ -12,20 +12,20 @@ mod fetching;
 mod find_objects;
 mod http;
 mod location;
-mod pictures;
+mod object_stat;
+mod remote_pictures;
 mod request_threads;
 mod session;
-mod stat;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use address::{is_url, is_web, public};
+pub(crate) use buckets::bucket_folder::{BucketFolder, LOCK};
 pub(crate) use buckets::lease::{Lease, SeenLocks};
 pub(crate) use buckets::objects::Version;
-pub(crate) use buckets::target::{LOCK, Target};
 pub(crate) use buckets::upload::FileToUpload;
-pub(crate) use find_objects::{Named, Outputs};
+pub(crate) use find_objects::{FoundObjects, Outputs};
 pub(crate) use location::{Location, OpenFile, RangeFile, RangeFileReader, version_of};
-pub(crate) use pictures::remote_url;
-pub use pictures::{HubAccess, PictureContent, PictureStorage, RemotePictures};
+pub(crate) use remote_pictures::remote_url;
+pub use remote_pictures::{HubAccess, PictureContent, PictureStorage, RemotePictures};
 pub(crate) use session::Session;

@@ -1,4 +1,4 @@
-//! [`Tasks`]: the threads on which the requests of one call run.
+//! [`RequestThreads`]: the threads on which the requests of one call run.
 
 use std::fmt;
 use std::future::Future;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use super::cancelled_or_changed::Stopped;
+use super::cancelled_or_changed::CancelledOrChanged;
 
 /// Threads that move bytes and decrypt them: two keep up with ten gigabits a second.
 const THREADS: usize = 2;
@@ -25,20 +25,20 @@ const POLL: Duration = Duration::from_millis(50);
 const ENDING: Duration = Duration::from_millis(100);
 
 /// The threads of the requests of one call. They end when this is dropped.
-pub(crate) struct Tasks {
+pub(crate) struct RequestThreads {
     runtime: Option<Runtime>,
     /// The process that started the threads. In a forked child there are none.
     process: u32,
     cancelled: Arc<AtomicBool>,
 }
 
-impl fmt::Debug for Tasks {
+impl fmt::Debug for RequestThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tasks").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
-impl Tasks {
+impl RequestThreads {
     /// Starts the threads. Once `cancelled` is set, every wait for a task fails.
     pub(super) fn start(cancelled: Arc<AtomicBool>) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
@@ -70,11 +70,15 @@ impl Tasks {
 
     /// Fails if the call was cancelled.
     pub(super) fn tick(&self) -> io::Result<()> {
-        if self.cancelled.load(Ordering::Relaxed) { Err(Stopped::Cancelled.into()) } else { Ok(()) }
+        if self.cancelled.load(Ordering::Relaxed) {
+            Err(CancelledOrChanged::Cancelled.into())
+        } else {
+            Ok(())
+        }
     }
 }
 
-impl Drop for Tasks {
+impl Drop for RequestThreads {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.process == process::id() {
@@ -101,7 +105,7 @@ impl<T> Pending<T> {
             match self.receiver.recv_timeout(POLL) {
                 Ok(done) => return Ok(done),
                 Err(RecvTimeoutError::Timeout) if self.cancelled.load(Ordering::Relaxed) => {
-                    return Err(Stopped::Cancelled.into());
+                    return Err(CancelledOrChanged::Cancelled.into());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -134,19 +138,19 @@ mod tests {
     #[test]
     fn a_cancelled_call_waits_no_longer() {
         let cancelled = Arc::new(AtomicBool::new(false));
-        let tasks = Tasks::start(Arc::clone(&cancelled)).expect("threads");
+        let tasks = RequestThreads::start(Arc::clone(&cancelled)).expect("threads");
         let pending = tasks.begin(async { tokio::time::sleep(Duration::from_secs(60)).await });
         cancelled.store(true, Ordering::Relaxed);
         let since = Instant::now();
         let error = pending.wait().expect_err("it was cancelled");
-        assert_eq!(Stopped::of(&error), Some(Stopped::Cancelled));
+        assert_eq!(CancelledOrChanged::of(&error), Some(CancelledOrChanged::Cancelled));
         drop(tasks);
         assert!(since.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
     fn tasks_give_what_they_make() {
-        let tasks = Tasks::start(Arc::default()).expect("threads");
+        let tasks = RequestThreads::start(Arc::default()).expect("threads");
         assert_eq!(tasks.run(async { Ok(3) }).expect("a number"), 3);
     }
 }

@@ -17,9 +17,9 @@ use super::cache::BlockCache;
 use super::fetching::object::{Object, SharedParts};
 use super::fetching::resumed_requests::ObjectBackend;
 use super::http::retrying_client::RetryingClient;
-use super::http::web::{HEAD, Web};
-use super::request_threads::Tasks;
-use super::stat::Stat;
+use super::http::web_object::{HEAD, WebObject};
+use super::object_stat::ObjectStat;
+use super::request_threads::RequestThreads;
 use crate::config::{FileFacts, FileSystem, ResolvedFile, StorageOptions};
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 const AT_A_TIME: usize = 16;
 
 /// The objects of a folder, by key, as a bucket was listed.
-type ListedFolder = Arc<Vec<(String, Stat)>>;
+type ListedFolder = Arc<Vec<(String, ObjectStat)>>;
 
 /// The remote storage of one call: its threads, its client and the buckets that it has opened.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Session {
     /// Opens remote storage with these options. Once `cancelled` is set, every wait fails.
     pub(crate) fn open(options: &StorageOptions, cancelled: Arc<AtomicBool>) -> Result<Self> {
         let client = Arc::new(RetryingClient::new(&options.options)?);
-        let tasks = Tasks::start(cancelled).map_err(Error::NoThread)?;
+        let tasks = RequestThreads::start(cancelled).map_err(Error::NoThread)?;
         let cache = options.block_cache.as_ref();
         let cache =
             cache.map(|(dir, most)| BlockCache::open(dir, *most).map(Arc::new)).transpose()?;
@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// The threads and the client.
-    pub(super) fn parts(&self) -> (Arc<Tasks>, Arc<RetryingClient>) {
+    pub(super) fn parts(&self) -> (Arc<RequestThreads>, Arc<RetryingClient>) {
         (Arc::clone(&self.shared.tasks), Arc::clone(&self.shared.client))
     }
 
@@ -110,7 +110,9 @@ impl Session {
     pub(super) fn find(&self, address: &Address) -> Result<Option<Object>> {
         let found = match (&address.url, &self.options.file_system) {
             (_, Some(files)) => return self.on_file_system(address, files),
-            (Some(url), None) => self.web(&address.name, Web::new(url.clone(), HeaderMap::new())),
+            (Some(url), None) => {
+                self.web(&address.name, WebObject::new(url.clone(), HeaderMap::new()))
+            }
             (None, None) => self.in_bucket(address),
         };
         match found {
@@ -151,7 +153,7 @@ impl Session {
     }
 
     /// The object of a web server that is called `name`.
-    fn web(&self, name: &str, web: Web) -> Result<Object> {
+    fn web(&self, name: &str, web: WebObject) -> Result<Object> {
         let client = Arc::clone(&self.shared.client);
         let found = self.shared.tasks.run(async move {
             let (stat, head) = web.stat(&client).await?;
@@ -168,9 +170,9 @@ impl Session {
             Error::io(Path::new(&file.name))(io::Error::new(io::ErrorKind::InvalidInput, reason))
         };
         let address = Address::parse(&file.url, "files").map_err(|_| refuse())?;
-        let headers = Web::headers(&file.headers).ok_or_else(refuse)?;
+        let headers = WebObject::headers(&file.headers).ok_or_else(refuse)?;
         match address.url {
-            Some(url) => self.web(&file.name, Web::new(url, headers)),
+            Some(url) => self.web(&file.name, WebObject::new(url, headers)),
             None => Err(refuse()),
         }
     }
@@ -212,7 +214,7 @@ impl Session {
         &self,
         address: &Address,
         key: &str,
-        stat: &Stat,
+        stat: &ObjectStat,
     ) -> Result<Object> {
         let name = address.name_of(key);
         if let Some(files) = &self.options.file_system {
@@ -247,7 +249,7 @@ impl Session {
 }
 
 /// The facts of a file of a file system as those of an object.
-fn stat_of(facts: &FileFacts) -> Stat {
+fn stat_of(facts: &FileFacts) -> ObjectStat {
     let etag = facts.etag.as_deref().map(Arc::from);
-    Stat { size: facts.size, etag, modified: facts.modified }
+    ObjectStat { size: facts.size, etag, modified: facts.modified }
 }

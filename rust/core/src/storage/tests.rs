@@ -15,17 +15,17 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
 
 use super::buckets::listing;
-use super::cancelled_or_changed::Stopped;
+use super::cancelled_or_changed::CancelledOrChanged;
 use super::fetching::object::{Object, SharedParts};
 use super::fetching::resumed_requests::ObjectBackend;
 use super::http::retrying_client::RetryingClient;
 use super::location::{Location, RangeFile};
-use super::request_threads::Tasks;
+use super::request_threads::RequestThreads;
 
 /// An object of `size` bytes, its bytes and its store.
 fn object(size: usize) -> (Location, Vec<u8>, Arc<InMemory>) {
     let bytes: Vec<u8> = (0..size).map(|at| (at * 31 + at / 251) as u8).collect();
-    let tasks = Arc::new(Tasks::start(Arc::default()).expect("threads"));
+    let tasks = Arc::new(RequestThreads::start(Arc::default()).expect("threads"));
     let client = Arc::new(
         RetryingClient::new(&[("max_retries".to_owned(), "0".to_owned())].into())
             .expect("a client"),
@@ -104,8 +104,11 @@ fn an_object_that_has_changed_is_told_and_stays_told() {
     let overwriting = async move { store.put(&path, PutPayload::from(vec![1; 9_000_000])).await };
     futures_util::future::FutureExt::now_or_never(overwriting).expect("memory").expect("room");
     let fetched = object.fetch(8_500_000..9_000_000).expect_err("it has changed");
-    assert_eq!(Stopped::of(&fetched), Some(Stopped::Changed));
-    assert_eq!(location.check().err().as_ref().and_then(Stopped::of), Some(Stopped::Changed));
+    assert_eq!(CancelledOrChanged::of(&fetched), Some(CancelledOrChanged::Changed));
+    assert_eq!(
+        location.check().err().as_ref().and_then(CancelledOrChanged::of),
+        Some(CancelledOrChanged::Changed)
+    );
 }
 
 #[test]

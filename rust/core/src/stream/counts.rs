@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::options::{OnEnd, RankRows};
+use super::stream_options::{OnEnd, RankRows};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
 use crate::util::disk::regular;

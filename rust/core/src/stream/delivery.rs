@@ -7,17 +7,17 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 use super::counts::RowCounts;
-use super::lane::caller_rounds::Rounds;
+use super::lane::caller_blocks::CallerBlocks;
 use super::lane::packed_block::PackedBlock;
 use super::lane::source_mix::PoolChoice;
-use super::lane::{Bench, Lane};
-use super::options::{Deal, OnEnd};
-use super::run_context::{End, RunContext};
+use super::lane::{Lane, LaneContext};
+use super::run_context::{EndCondition, RunContext};
 use super::state::file_numbers::FileNumbers;
 use super::state::report_parts::{AddedLengths, MOST_LENGTHS, ReportParts};
 use super::state::row_state::{PLACES_KEY, RowState, places_text};
-use super::state::{Counts, STATE_KEY, Saved, State};
+use super::state::{STATE_KEY, SourceSnapshot, StreamCounts, StreamState};
 use super::step_rows::{StepRows, count_documents};
+use super::stream_options::{OnEnd, RowAssignment};
 use crate::assemble::{DocumentsOfRows, Layout, assembled, schema};
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Plan};
@@ -32,7 +32,7 @@ struct AskedLanes {
 }
 
 /// Returns the next documents of a feed.
-pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<PackedBlock>>;
+pub(super) type NextDocuments<'t> = &'t mut dyn FnMut(usize) -> Result<Option<PackedBlock>>;
 
 /// Makes tables from the rows of a rank's lanes.
 pub(super) struct Delivery<'d, 'a> {
@@ -41,7 +41,7 @@ pub(super) struct Delivery<'d, 'a> {
     pub(super) numbers: Vec<usize>,
     pub(super) lanes: Vec<Lane>,
     /// The rounds of each pool that the caller gives.
-    pub(super) rounds: &'d [Option<Rounds<'a>>],
+    pub(super) rounds: &'d [Option<CallerBlocks<'a>>],
     pub(super) pool_choice: &'d PoolChoice,
     /// The names of the pools, and the packed documents and tokens of each.
     pub(super) names: Vec<String>,
@@ -63,8 +63,8 @@ pub(super) struct Delivery<'d, 'a> {
 impl Delivery<'_, '_> {
     pub(super) fn tables(
         &mut self,
-        end: &End<'_>,
-        take: Take<'_>,
+        end: &EndCondition<'_>,
+        take: NextDocuments<'_>,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let is_over = loop {
@@ -136,7 +136,12 @@ impl Delivery<'_, '_> {
     }
 
     /// The steps of the next table: as many as are wanted, or fewer at the end.
-    fn steps(&mut self, wanted: u64, end: &End<'_>, take: Take<'_>) -> Result<Vec<StepRows>> {
+    fn steps(
+        &mut self,
+        wanted: u64,
+        end: &EndCondition<'_>,
+        take: NextDocuments<'_>,
+    ) -> Result<Vec<StepRows>> {
         let mut steps: Vec<StepRows> = Vec::new();
         while (steps.len() as u64) < wanted {
             let begun = steps.last().map_or(self.next, |step| step.next);
@@ -147,7 +152,7 @@ impl Delivery<'_, '_> {
     }
 
     /// The number of steps up to the end of the run, among those that were found of the wanted ones. Ranks agree on it.
-    fn kept(steps: &[StepRows], wanted: u64, end: &End<'_>) -> Result<usize> {
+    fn kept(steps: &[StepRows], wanted: u64, end: &EndCondition<'_>) -> Result<usize> {
         let found = steps.len() as u64;
         let needed = || steps.iter().take_while(|step| step.is_needed).count() as u64;
         let kept = match (end.agree, end.rows) {
@@ -178,7 +183,7 @@ impl Delivery<'_, '_> {
     }
 
     /// Fails if a lane has a row left after the counted end.
-    fn require_end(&mut self, take: Take<'_>) -> Result<()> {
+    fn require_end(&mut self, take: NextDocuments<'_>) -> Result<()> {
         for at in 0..self.lanes.len() {
             if self.with_lane(at, take, Lane::has_row)? {
                 let reason = "holds a count of rows of other inputs; remove it";
@@ -189,7 +194,12 @@ impl Delivery<'_, '_> {
     }
 
     /// The rows of the step after the row `begun`; `None` after the last.
-    fn rows(&mut self, begun: u64, end: &End<'_>, take: Take<'_>) -> Result<Option<StepRows>> {
+    fn rows(
+        &mut self,
+        begun: u64,
+        end: &EndCondition<'_>,
+        take: NextDocuments<'_>,
+    ) -> Result<Option<StepRows>> {
         let share = self.run.share;
         let is_endless = self.run.options.epochs.is_none();
         let mut rows: Vec<(usize, Vec<Piece>)> = Vec::with_capacity(share.batch.min(share.lanes));
@@ -232,7 +242,7 @@ impl Delivery<'_, '_> {
         }
         if !is_needed && self.has_lost_all() {
             self.give_back(others, packed_counts);
-            return Err(self.lost_all()?);
+            return Err(self.no_rows_error()?);
         }
         if rows.is_empty() {
             self.give_back(others, packed_counts);
@@ -264,8 +274,8 @@ impl Delivery<'_, '_> {
     fn pass_over(
         &mut self,
         rows: Range<u64>,
-        end: &End<'_>,
-        take: Take<'_>,
+        end: &EndCondition<'_>,
+        take: NextDocuments<'_>,
         asked: &mut AskedLanes,
         packed_counts: &mut Vec<(usize, PackedCounts)>,
     ) -> Result<bool> {
@@ -283,7 +293,7 @@ impl Delivery<'_, '_> {
     fn ask(
         &mut self,
         at: usize,
-        take: Take<'_>,
+        take: NextDocuments<'_>,
         asked: &mut AskedLanes,
         packed_counts: &mut Vec<(usize, PackedCounts)>,
     ) -> Result<Option<Vec<Piece>>> {
@@ -363,14 +373,14 @@ impl Delivery<'_, '_> {
                 count_documents(&self.lanes, &mut self.shares, &mut packed_counts, &step.rows);
                 step.packed_counts.drain(..).for_each(|(_, of_lane)| packed_counts.merge(of_lane));
                 self.numbered.number(&mut packed_counts.ledger);
-                // Those of the first step are never taken back.
+                // The rows of the first step are never taken back.
                 if !places.is_empty() {
                     added.push(AddedLengths::of(&packed_counts));
                 }
                 self.packed_counts.merge(packed_counts);
                 (self.next, self.step) = (step.next, self.step + 1);
                 let counts =
-                    Counts::of(self.packed_counts, named(&self.names, &self.shares), padded);
+                    StreamCounts::of(self.packed_counts, named(&self.names, &self.shares), padded);
                 let saved = std::mem::take(&mut step.saved);
                 places.push(RowState::new(step.next, self.step, counts, saved));
             }
@@ -395,14 +405,14 @@ impl Delivery<'_, '_> {
             }
         }
         let mut schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
-        if self.run.options.deal == Deal::Rows {
+        if self.run.options.deal == RowAssignment::Rows {
             schema = schema::with_metadata(&schema, PLACES_KEY, places_text(&places));
         }
         Ok(batch.with_schema(schema)?)
     }
 
     /// Counts the rows of all lanes, and makes no table.
-    pub(super) fn count(&mut self, take: Take<'_>) -> Result<RowCounts> {
+    pub(super) fn count(&mut self, take: NextDocuments<'_>) -> Result<RowCounts> {
         let mut rows = vec![0; self.lanes.len()];
         let mut tokens = 0;
         while !self.lanes.iter().all(Lane::is_ended) {
@@ -429,12 +439,12 @@ impl Delivery<'_, '_> {
     pub(super) fn with_lane<T>(
         &mut self,
         at: usize,
-        take: Take<'_>,
-        ask: impl FnOnce(&mut Lane, &mut Bench<'_>) -> Result<T>,
+        take: NextDocuments<'_>,
+        ask: impl FnOnce(&mut Lane, &mut LaneContext<'_>) -> Result<T>,
     ) -> Result<T> {
         let (run, pools) = (self.run, self.names.len());
         let mut packed_counts = std::mem::take(self.lanes[at].packed_counts());
-        let mut bench = Bench {
+        let mut lane_context = LaneContext {
             options: &run.job.options,
             objective: &**self.layout.objective(),
             pool_choice: self.pool_choice,
@@ -442,20 +452,20 @@ impl Delivery<'_, '_> {
             take: &mut |pool| take(at * pools + pool),
             line_of: &|document| run.line_of(document),
         };
-        let answer = ask(&mut self.lanes[at], &mut bench);
+        let answer = ask(&mut self.lanes[at], &mut lane_context);
         *self.lanes[at].packed_counts() = packed_counts;
         answer
     }
 
     /// The state after a step. The lanes have moved past the rows that are given up.
-    fn state(&self, after: RowState, given_up: &[StepRows]) -> State {
+    fn state(&self, after: RowState, given_up: &[StepRows]) -> StreamState {
         let share = self.run.share;
         let lanes = (0..self.lanes.len()).map(|at| self.numbered(at, &self.lanes[at].state()));
         let mut states: BTreeMap<usize, Arc<str>> = lanes.collect();
         for step in given_up.iter().rev() {
             states.extend(step.before.iter().map(|(at, state)| self.numbered(*at, state)));
         }
-        State {
+        StreamState {
             rows: after.rows,
             step: after.step,
             lanes: share.lanes,
@@ -476,8 +486,8 @@ impl Delivery<'_, '_> {
     }
 
     /// The places in the sources that tell theirs, before all that the lanes need of them.
-    fn saved(&self) -> BTreeMap<String, Saved> {
-        let of_pool = |(pool, rounds): (usize, &Option<Rounds<'_>>)| {
+    fn saved(&self) -> BTreeMap<String, SourceSnapshot> {
+        let of_pool = |(pool, rounds): (usize, &Option<CallerBlocks<'_>>)| {
             let floors = self.lanes.iter().filter_map(|lane| Some(lane.floors()?[pool]));
             let saved = rounds.as_ref()?.saved(floors.min()?)?;
             Some((self.names[pool].clone(), saved))

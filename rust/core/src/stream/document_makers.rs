@@ -1,11 +1,11 @@
-//! [`Makers`]: the threads that read and tokenize the documents for the lanes.
+//! [`DocumentMakers`]: the threads that read and tokenize the documents for the lanes.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::lane;
 use super::lane::block_queues::BlockQueues;
-use super::lane::lane_blocks::Walk;
+use super::lane::lane_blocks::LaneBlocks;
 use super::lane::packed_block::PackedBlock;
 use super::lane::record_order::RecordOrder;
 use crate::error::Result;
@@ -13,16 +13,16 @@ use crate::pipeline::ChosenBlocks;
 use crate::util::control::Control;
 
 /// The threads that make documents for the lanes.
-pub(super) struct Makers<'m, 'w, 'a> {
+pub(super) struct DocumentMakers<'m, 'w, 'a> {
     pub(super) queues: &'m BlockQueues<PackedBlock>,
     /// The walks of each lane, one for each pool.
-    pub(super) walks: &'m [Mutex<Walk<'w, 'a>>],
+    pub(super) walks: &'m [Mutex<LaneBlocks<'w, 'a>>],
     pub(super) orders: &'m [RecordOrder<'a>],
     pub(super) single: &'m ChosenBlocks<'a>,
     pub(super) control: &'m Control,
 }
 
-impl Makers<'_, '_, '_> {
+impl DocumentMakers<'_, '_, '_> {
     /// Runs `deliver` on this thread, with the documents that `threads` other threads make.
     pub(super) fn run<T>(
         &self,
@@ -59,7 +59,7 @@ impl Makers<'_, '_, '_> {
             crate::source::Block,
             Option<Arc<crate::record::Shape>>,
             crate::pipeline::WantedRecords,
-        ) -> Result<crate::pipeline::Outcome>,
+        ) -> Result<crate::pipeline::TokenizedBlock>,
     ) {
         let read = {
             let mut walk = self.walks[claim.feed].lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Makers<'_, '_, '_> {
                 // The caller's functions see the blocks of a lane in order.
                 Some(found) => {
                     let block = self.single.transformed(found.block)?;
-                    Ok(Some(lane::lane_blocks::WalkedBlock { block, ..found }))
+                    Ok(Some(lane::lane_blocks::LaneBlock { block, ..found }))
                 }
             })
         };

@@ -6,29 +6,29 @@ use std::time::Instant;
 
 use super::counts;
 use super::counts::RowCounts;
-use super::options::{RankRows, StreamOptions, Together};
-use super::run_context::{Agree, End, RunContext};
+use super::run_context::{AllReduceMax, EndCondition, RunContext};
+use super::stream_options::{EndAgreement, RankRows, StreamOptions};
 use crate::error::{Error, Result};
 
 impl RunContext<'_> {
     /// The table at which this rank ends.
-    pub(super) fn end<'b>(&self, agree: Option<Agree<'b>>) -> Result<End<'b>> {
+    pub(super) fn end<'b>(&self, agree: Option<AllReduceMax<'b>>) -> Result<EndCondition<'b>> {
         let rows = self.options.end();
         let (first, step) = self.begun();
         let most = self.options.steps_allowed(first, step).map(|steps| step + steps);
-        let none = End { rows, steps: None, most, agree: None, left_out: 0 };
+        let none = EndCondition { rows, steps: None, most, agree: None, left_out: 0 };
         match (rows, &self.options.together) {
-            (Some(rows), Some(Together::Counted(dir))) if !self.share.is_alone() => {
+            (Some(rows), Some(EndAgreement::Counted(dir))) if !self.share.is_alone() => {
                 let counted = self.counted(Some(dir))?;
                 let steps = counted.steps(rows, self.share, first);
                 let delivered = first + steps.saturating_mul(self.share.step());
                 let left_out = counted.rows_from(delivered);
-                Ok(End { steps: Some(step + steps), left_out, ..none })
+                Ok(EndCondition { steps: Some(step + steps), left_out, ..none })
             }
-            (Some(_), Some(Together::Agreed)) if !self.share.is_alone() => {
+            (Some(_), Some(EndAgreement::Agreed)) if !self.share.is_alone() => {
                 let reason = "is missing, by which ranks agree on the last table";
                 let agree = agree.ok_or_else(|| Error::option("ranks.all_reduce", reason))?;
-                Ok(End { agree: Some(agree), ..none })
+                Ok(EndCondition { agree: Some(agree), ..none })
             }
             _ => Ok(none),
         }
@@ -60,13 +60,17 @@ impl RunContext<'_> {
     /// Counts the rows of all lanes.
     fn count(&self) -> Result<RowCounts> {
         let options = StreamOptions { rank_source: None, max_steps: None, ..self.options.clone() };
-        let run = self.alone(&options, false);
+        let run = self.single_process(&options, false);
         let (_, counted) = run.with_lanes(Instant::now(), |delivery, take| delivery.count(take))?;
         Ok(counted)
     }
 
     /// The run of one process that reads all lanes from their beginning.
-    pub(super) fn alone<'b>(&'b self, options: &'b StreamOptions, hashes: bool) -> RunContext<'b> {
+    pub(super) fn single_process<'b>(
+        &'b self,
+        options: &'b StreamOptions,
+        hashes: bool,
+    ) -> RunContext<'b> {
         let share = RankRows { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
         RunContext {
             options,

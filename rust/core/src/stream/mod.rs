@@ -21,7 +21,6 @@ mod delivery;
 mod document_makers;
 mod end_of_run;
 mod lane;
-mod options;
 mod ranks_without_rows;
 mod record_selection;
 mod run_context;
@@ -31,15 +30,16 @@ mod select_values;
 mod split_side;
 mod state;
 mod step_rows;
+mod stream_options;
 
 pub use counts::RowCounts;
-pub use lane::caller_rounds::Supplies;
-pub use options::{
-    Deal, MOST_LANES, MixUnit, OnEnd, OnExhausted, RankRows, StreamOptions, Together,
-};
-pub use record_selection::{Numbers, RecordSelection};
-pub use run_context::Agree;
+pub use lane::caller_blocks::CallerSources;
+pub use record_selection::{RecordNumbers, RecordSelection};
+pub use run_context::AllReduceMax;
 pub use run_stream::{StreamInputs, count, stream};
-pub use select_values::{Number, Scalar, WantedValues};
+pub use select_values::{Scalar, SelectNumber, WantedValues};
 pub use state::row_state::{PLACES_KEY, state_after_row};
-pub use state::{STATE_KEY, State, merge_states};
+pub use state::{STATE_KEY, StreamState, merge_states};
+pub use stream_options::{
+    EndAgreement, MOST_LANES, MixUnit, OnEnd, OnExhausted, RankRows, RowAssignment, StreamOptions,
+};

@@ -1,19 +1,19 @@
 //! Ranks without a row: the losses of their lanes, which are counted or raised.
 
-use super::delivery::{Delivery, Take};
+use super::delivery::{Delivery, NextDocuments};
 use super::lane::Lane;
-use super::options::OnEnd;
+use super::stream_options::OnEnd;
 use crate::error::{Error, Result};
 
 impl Delivery<'_, '_> {
     /// Reads the lanes of a run that has ended without a table, each up to its first row: some ranks know that they take none
     /// before they have read anything, and some lanes were not asked. Fails as a rank does that finds no row.
-    pub(super) fn read_lanes_without_rows(&mut self, take: Take<'_>) -> Result<()> {
+    pub(super) fn read_lanes_without_rows(&mut self, take: NextDocuments<'_>) -> Result<()> {
         let mut has_row = false;
         for at in 0..self.lanes.len() {
             has_row |= self.lanes[at].has_delivered() || self.with_lane(at, take, Lane::has_row)?;
         }
-        if has_row || !self.has_lost_all() { Ok(()) } else { Err(self.lost_all()?) }
+        if has_row || !self.has_lost_all() { Ok(()) } else { Err(self.no_rows_error()?) }
     }
 
     /// True if all lanes of this rank are without rows, now and later, and padding would take their place.
@@ -30,7 +30,7 @@ impl Delivery<'_, '_> {
     }
 
     /// The error of a rank whose lanes give no row.
-    pub(super) fn lost_all(&mut self) -> Result<Error> {
+    pub(super) fn no_rows_error(&mut self) -> Result<Error> {
         (0..self.lanes.len()).for_each(|at| self.count_lane(at));
         let mut ledger = self.packed_counts.ledger.clone();
         self.numbered.restore(&mut ledger, self.run.counted, self.run.control)?;

@@ -10,7 +10,7 @@ use crate::config::Validation;
 use crate::document::{Documents, INPUTS};
 use crate::record::{Fault, object_of};
 use crate::report::ledger::Reason;
-use crate::source::{Block, Raw, RawRecord};
+use crate::source::{Block, RawContent, RawRecord};
 
 /// The records that a stream takes.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -29,13 +29,13 @@ pub struct RecordSelection {
     /// True if the records are those that are held out.
     pub held_out: bool,
     /// The numbers of the records, in the order of the input.
-    pub numbers: Numbers,
+    pub numbers: RecordNumbers,
 }
 
 /// The numbers of the records that are taken, in the order of the input. They decide first: the other conditions are
 /// about the records that they leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Numbers {
+pub struct RecordNumbers {
     /// The number of records at the beginning of the input that are left out.
     #[serde(rename = "select.skip")]
     pub skip: u64,
@@ -47,7 +47,7 @@ pub struct Numbers {
     pub stride: Option<NonZeroU64>,
 }
 
-impl Numbers {
+impl RecordNumbers {
     /// The numbers from which [`stride`](Self::stride) chooses.
     pub(super) fn range(self) -> Range<u64> {
         self.skip..self.take.map_or(u64::MAX, |take| self.skip.saturating_add(take.get()))
@@ -91,7 +91,7 @@ impl RecordSelection {
     pub(super) fn records(
         &self,
         block: &Block,
-        of_split: &dyn Fn(Raw<'_>) -> bool,
+        of_split: &dyn Fn(RawContent<'_>) -> bool,
         range: &Range<u64>,
         first: u64,
     ) -> ChosenRecords {

@@ -14,24 +14,24 @@ use crate::source::extents::extent::number_line;
 use crate::util::control::Control;
 use crate::util::sealed_state_dict::WrittenOnce;
 
-use super::lane::caller_rounds::Supplies;
+use super::lane::caller_blocks::CallerSources;
 use super::lane::source_mix::PoolChoice;
-use super::options::{OnEnd, RankRows, StreamOptions};
-use super::state::State;
+use super::state::StreamState;
 use super::state::run_identity;
+use super::stream_options::{OnEnd, RankRows, StreamOptions};
 
-/// A function of a number that returns the greatest that a rank gave.
-pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;
+/// An all-reduce: returns the greatest of the numbers that the ranks pass.
+pub type AllReduceMax<'a> = &'a dyn Fn(u64) -> Result<u64>;
 
 /// The conditions under which a rank ends.
-pub(super) struct End<'a> {
+pub(super) struct EndCondition<'a> {
     /// The rows of a step in which some lanes have none left; `None` if other lanes fill the step.
     pub(super) rows: Option<OnEnd>,
     /// The number of steps of the run, those before a resume included, if it is known.
     pub(super) steps: Option<u64>,
     /// The most steps that are asked for, those before a resume included.
     pub(super) most: Option<u64>,
-    pub(super) agree: Option<Agree<'a>>,
+    pub(super) agree: Option<AllReduceMax<'a>>,
     /// The rows of the run that no rank delivers, if that is known.
     pub(super) left_out: u64,
 }
@@ -40,12 +40,12 @@ pub(super) struct End<'a> {
 pub(super) struct RunContext<'a> {
     pub(super) job: &'a Job,
     pub(super) found: &'a FoundFiles,
-    pub(super) supplies: &'a Supplies,
+    pub(super) caller_sources: &'a CallerSources,
     pub(super) options: &'a StreamOptions,
     pub(super) control: &'a Control,
     pub(super) share: RankRows,
     pub(super) identity: Arc<WrittenOnce<Identity>>,
-    pub(super) from: Option<State>,
+    pub(super) from: Option<StreamState>,
     pub(super) open: OpenPacks,
     /// The split whose records alone are taken, if there are splits.
     pub(super) side: Option<SplitSide>,
@@ -61,9 +61,9 @@ impl<'a> RunContext<'a> {
     pub(super) fn new(
         job: &'a Job,
         found: &'a FoundFiles,
-        supplies: &'a Supplies,
+        caller_sources: &'a CallerSources,
         options: &'a StreamOptions,
-        from: Option<State>,
+        from: Option<StreamState>,
         control: &'a Control,
     ) -> Result<Self> {
         let packs = &job.options.rows.packing;
@@ -93,7 +93,7 @@ impl<'a> RunContext<'a> {
         let mut run = Self {
             job,
             found,
-            supplies,
+            caller_sources,
             options,
             control,
             share,

@@ -4,23 +4,23 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::delivery::{Delivery, no_padding};
-use super::document_makers::Makers;
+use super::document_makers::DocumentMakers;
 use super::lane::Lane;
 use super::lane::block_queues::BlockQueues;
-use super::lane::caller_rounds::{Rounds, floor_of};
-use super::lane::lane_blocks::{Walk, WalkFiles, WalkStart};
+use super::lane::caller_blocks::{CallerBlocks, floor_of};
+use super::lane::lane_blocks::{LaneBlocks, LaneFiles, WalkStart};
 use super::lane::packed_block::PackedBlock;
 use super::lane::record_order::{OrderOptions, RecordOrder};
 use super::lane::source_mix::{PoolChoice, PoolFiles};
-use super::options::{Deal, OnEnd, RankRows};
 use super::run_context::RunContext;
 use super::state::file_numbers::FileNumbers;
 use super::state::lane_state::{LaneState, PoolState, ReadHashes};
 use super::state::report_parts::MOST_LENGTHS;
+use super::stream_options::{OnEnd, RankRows, RowAssignment};
 use crate::error::{Origin, Result};
 use crate::pipeline::{ChosenBlocks, FileHeads, InputFacts, PackedCounts};
 use crate::report::Report;
-use crate::source::Index;
+use crate::source::FactIndex;
 use crate::source::extents::extent::number_line;
 use crate::util::control::Phase;
 
@@ -62,10 +62,10 @@ impl RunContext<'_> {
         let shown = names.iter().zip(&orders);
         let shown = shown.map(|(name, order)| format!("`{name}` ({})", order.shown_files()));
         let files = orders.iter().map(|order| PoolFiles::of(order.all_files())).collect();
-        let any_lanes = share.is_alone() || options.deal == Deal::Rows;
+        let any_lanes = share.is_alone() || options.deal == RowAssignment::Rows;
         let lane_step = if any_lanes { 1 } else { share.step() };
         let pool_choice = pool_choice.showing(shown.collect(), files, lane_step);
-        let files = WalkFiles { heads: &heads, single: &single, control };
+        let files = LaneFiles { heads: &heads, single: &single, control };
 
         let (begun, step) = self.begun();
         let numbers = share.lanes_of_rank(begun);
@@ -83,7 +83,7 @@ impl RunContext<'_> {
                 let epochs = if place.exhausted { Some(0) } else { pool_choice.epochs_of_walk() };
                 let start = WalkStart { again, next: place.next, known: place.hashes };
                 let rounds = rounds.as_ref();
-                walks.push(Mutex::new(Walk::new(order, rounds, files, lane, epochs, start)));
+                walks.push(Mutex::new(LaneBlocks::new(order, rounds, files, lane, epochs, start)));
             }
             let all = share.lanes;
             lanes.push(Lane::new(open, job_options, &pool_choice, lane, all, from, has_rounds));
@@ -114,8 +114,13 @@ impl RunContext<'_> {
             padded: self.from.as_ref().filter(|_| has_counts).map_or(0, |it| it.counts.padded()),
             warnings: Vec::new(),
         };
-        let makers =
-            Makers { queues: &queues, walks: &walks, orders: &orders, single: &single, control };
+        let makers = DocumentMakers {
+            queues: &queues,
+            walks: &walks,
+            orders: &orders,
+            single: &single,
+            control,
+        };
         let done = makers.run(threads, |take| work(&mut delivery, take))?;
         about.facts.warnings.append(&mut delivery.warnings);
         let reading = delivery.lanes.len();
@@ -141,7 +146,7 @@ impl<'a> RunContext<'a> {
     fn lane_states(&self, numbers: &[usize], pool_choice: &PoolChoice) -> Result<Vec<LaneState>> {
         let new = |lane| {
             let pool = |pool| PoolState {
-                credit: pool_choice.first_credit(pool, lane, self.share.lanes),
+                credit: pool_choice.initial_credit(pool, lane, self.share.lanes),
                 ..PoolState::default()
             };
             let pools = (0..pool_choice.pools()).map(pool).collect();
@@ -167,7 +172,7 @@ impl<'a> RunContext<'a> {
             choice: &self.options.choice,
             lanes: self.share.lanes,
             counted: self.counted,
-            index: Index(self.options.index_dir()),
+            index: FactIndex(self.options.index_dir()),
         }
     }
 
@@ -178,7 +183,7 @@ impl<'a> RunContext<'a> {
         names: &[String],
         numbers: &[usize],
         states: &[LaneState],
-    ) -> Result<Vec<Option<Rounds<'a>>>> {
+    ) -> Result<Vec<Option<CallerBlocks<'a>>>> {
         let of_pool = |(pool, order): (usize, &RecordOrder<'_>)| {
             let Some((file, taken)) = order.caller_records() else { return Ok(None) };
             let mut first = vec![None; self.share.lanes];
@@ -186,7 +191,16 @@ impl<'a> RunContext<'a> {
                 first[lane] = Some(floor_of(state, pool));
             }
             let from = self.from.as_ref().and_then(|state| state.saved.get(&names[pool]));
-            Rounds::new(self.found, file, self.supplies, taken, first, from, self.control).map(Some)
+            CallerBlocks::new(
+                self.found,
+                file,
+                self.caller_sources,
+                taken,
+                first,
+                from,
+                self.control,
+            )
+            .map(Some)
         };
         orders.iter().enumerate().map(of_pool).collect()
     }

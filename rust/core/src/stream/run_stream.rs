@@ -5,10 +5,10 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 
 use super::counts::RowCounts;
-use super::lane::caller_rounds::Supplies;
-use super::options::{StreamOptions, Together};
-use super::run_context::{Agree, RunContext};
-use super::state::State;
+use super::lane::caller_blocks::CallerSources;
+use super::run_context::{AllReduceMax, RunContext};
+use super::state::StreamState;
+use super::stream_options::{EndAgreement, StreamOptions};
 use crate::config::Inputs;
 use crate::error::Result;
 use crate::pipeline::Job;
@@ -21,7 +21,7 @@ use crate::util::control::Control;
 pub struct StreamInputs<'a> {
     pub inputs: &'a Inputs,
     /// The records that the caller gives.
-    pub supplies: &'a Supplies,
+    pub caller_sources: &'a CallerSources,
 }
 
 /// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
@@ -37,16 +37,16 @@ pub fn stream(
     job: &Job,
     inputs: StreamInputs<'_>,
     options: &StreamOptions,
-    from: Option<State>,
-    agree: Option<Agree<'_>>,
+    from: Option<StreamState>,
+    agree: Option<AllReduceMax<'_>>,
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
-    let StreamInputs { inputs, supplies } = inputs;
+    let StreamInputs { inputs, caller_sources } = inputs;
     job.validate(inputs)?;
     let started = Instant::now();
     let found = discover(inputs, control)?;
-    let run = RunContext::new(job, &found, supplies, options, from, control)?;
+    let run = RunContext::new(job, &found, caller_sources, options, from, control)?;
     let end = run.end(agree)?;
     let (report, ()) =
         run.with_lanes(started, |delivery, take| delivery.tables(&end, take, emit))?;
@@ -54,7 +54,7 @@ pub fn stream(
 }
 
 /// Counts the rows that each lane of a finite stream has. The count is kept in the folder that
-/// [`Together::Counted`] names, if it does, and read from there by the next call of the same run.
+/// [`EndAgreement::Counted`] names, if it does, and read from there by the next call of the same run.
 ///
 /// # Errors
 ///
@@ -65,12 +65,12 @@ pub fn count(
     options: &StreamOptions,
     control: &Control,
 ) -> Result<RowCounts> {
-    let StreamInputs { inputs, supplies } = inputs;
+    let StreamInputs { inputs, caller_sources } = inputs;
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
-    let run = RunContext::new(job, &found, supplies, options, None, control)?;
+    let run = RunContext::new(job, &found, caller_sources, options, None, control)?;
     let dir = match &options.together {
-        Some(Together::Counted(dir)) => Some(dir.as_path()),
+        Some(EndAgreement::Counted(dir)) => Some(dir.as_path()),
         _ => None,
     };
     let counted = run.counted(dir)?;

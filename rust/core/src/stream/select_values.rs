@@ -13,7 +13,7 @@ pub enum WantedValues {
     /// One of these.
     OneOf(Vec<Scalar>),
     /// A number in this range, the ends included.
-    Between(Option<Number>, Option<Number>),
+    Between(Option<SelectNumber>, Option<SelectNumber>),
 }
 
 /// A value of a field.
@@ -25,14 +25,14 @@ pub enum Scalar {
     /// A boolean.
     Bool(bool),
     /// A number.
-    Number(Number),
+    Number(SelectNumber),
     /// A text.
     Text(String),
 }
 
 /// A number. Equal numbers are equal, of whatever type they are.
 #[derive(Clone, Debug)]
-pub enum Number {
+pub enum SelectNumber {
     /// An integer of 64 bits.
     Int(i64),
     /// Any other integer.
@@ -46,7 +46,7 @@ impl WantedValues {
     pub(super) fn has(&self, value: Option<&Json>) -> bool {
         match self {
             Self::OneOf(wanted) => wanted.iter().any(|wanted| wanted.is(value)),
-            Self::Between(least, most) => value.and_then(Number::of).is_some_and(|number| {
+            Self::Between(least, most) => value.and_then(SelectNumber::of).is_some_and(|number| {
                 least.as_ref().is_none_or(|least| number >= *least)
                     && most.as_ref().is_none_or(|most| number <= *most)
             }),
@@ -61,13 +61,13 @@ impl Scalar {
             (Self::Null, None | Some(Json::Null)) => true,
             (Self::Bool(wanted), Some(Json::Bool(truth))) => wanted == truth,
             (Self::Text(wanted), Some(Json::String(text))) => **wanted == **text,
-            (Self::Number(wanted), Some(value)) => Number::of(value).as_ref() == Some(wanted),
+            (Self::Number(wanted), Some(value)) => SelectNumber::of(value).as_ref() == Some(wanted),
             _ => false,
         }
     }
 }
 
-impl Number {
+impl SelectNumber {
     /// The integer of these digits; `None` for other text.
     pub fn integer(digits: &str) -> Option<Self> {
         let number: BigInt = digits.parse().ok()?;
@@ -84,7 +84,7 @@ impl Number {
     }
 }
 
-impl From<f64> for Number {
+impl From<f64> for SelectNumber {
     fn from(number: f64) -> Self {
         match cut(number) {
             Some((whole, 0.0)) => Self::Int(whole),
@@ -93,13 +93,13 @@ impl From<f64> for Number {
     }
 }
 
-impl PartialEq for Number {
+impl PartialEq for SelectNumber {
     fn eq(&self, other: &Self) -> bool {
         self.partial_cmp(other) == Some(Ordering::Equal)
     }
 }
 
-impl PartialOrd for Number {
+impl PartialOrd for SelectNumber {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Int(left), Self::Int(right)) => Some(left.cmp(right)),
@@ -115,7 +115,7 @@ impl PartialOrd for Number {
     }
 }
 
-impl Serialize for Number {
+impl Serialize for SelectNumber {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Int(number) => serializer.serialize_i64(*number),
@@ -171,36 +171,36 @@ mod tests {
 
     #[test]
     fn numbers_are_compared_exactly() {
-        let big = |text: &str| Number::integer(text).expect("digits");
+        let big = |text: &str| SelectNumber::integer(text).expect("digits");
         let ascending = [
-            Number::Float(f64::NEG_INFINITY),
-            Number::Float(-1e300),
+            SelectNumber::Float(f64::NEG_INFINITY),
+            SelectNumber::Float(-1e300),
             big("-18446744073709551617"),
-            Number::Float(-18_446_744_073_709_551_616.0),
-            Number::Int(i64::MIN),
-            Number::Float(-2.5),
-            Number::Int(-2),
-            Number::Float(-0.5),
-            Number::Int(0),
-            Number::Float(0.5),
-            Number::Float(9_007_199_254_740_992.0),
-            Number::Int(9_007_199_254_740_993),
-            Number::Int(i64::MAX),
-            Number::Float(END),
+            SelectNumber::Float(-18_446_744_073_709_551_616.0),
+            SelectNumber::Int(i64::MIN),
+            SelectNumber::Float(-2.5),
+            SelectNumber::Int(-2),
+            SelectNumber::Float(-0.5),
+            SelectNumber::Int(0),
+            SelectNumber::Float(0.5),
+            SelectNumber::Float(9_007_199_254_740_992.0),
+            SelectNumber::Int(9_007_199_254_740_993),
+            SelectNumber::Int(i64::MAX),
+            SelectNumber::Float(END),
             big("9223372036854775809"),
             big("18446744073709551615"),
-            Number::Float(18_446_744_073_709_551_616.0),
+            SelectNumber::Float(18_446_744_073_709_551_616.0),
             big("18446744073709551617"),
-            Number::Float(f64::INFINITY),
+            SelectNumber::Float(f64::INFINITY),
         ];
         for (at, left) in ascending.iter().enumerate() {
             for (other, right) in ascending.iter().enumerate() {
                 assert_eq!(left.partial_cmp(right), Some(at.cmp(&other)), "{left:?}, {right:?}");
             }
-            assert_eq!(left.partial_cmp(&Number::Float(f64::NAN)), None);
+            assert_eq!(left.partial_cmp(&SelectNumber::Float(f64::NAN)), None);
         }
-        assert_eq!(Number::from(2.0), Number::Int(2));
-        assert_eq!(big("18446744073709551616"), Number::Float(18_446_744_073_709_551_616.0));
-        assert_eq!(Number::Int(0), Number::Float(-0.0));
+        assert_eq!(SelectNumber::from(2.0), SelectNumber::Int(2));
+        assert_eq!(big("18446744073709551616"), SelectNumber::Float(18_446_744_073_709_551_616.0));
+        assert_eq!(SelectNumber::Int(0), SelectNumber::Float(-0.0));
     }
 }

@@ -4,9 +4,9 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Instant;
 
 use super::counts;
-use super::options::{OnExhausted, StreamOptions};
 use super::record_selection::RecordSelection;
 use super::run_context::RunContext;
+use super::stream_options::{OnExhausted, StreamOptions};
 use crate::config::Validation;
 use crate::error::Result;
 use crate::pipeline::{SplitSide, SplitThreshold, check_split};
@@ -58,7 +58,7 @@ impl RunContext<'_> {
             ..self.options.clone()
         };
         let seed = self.job.options.rows.packing.seed;
-        let run = self.alone(&options, true);
+        let run = self.single_process(&options, true);
         let (_, contents) = run.with_lanes(Instant::now(), |delivery, take| {
             let mut contents = Vec::new();
             let mut left: Vec<usize> = (0..delivery.lanes.len() * delivery.names.len()).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lane::Lane;
-use super::state::Saved;
+use super::state::SourceSnapshot;
 use crate::pack::Piece;
 use crate::pipeline::PackedCounts;
 use crate::report::ledger::Count;
@@ -22,7 +22,7 @@ pub(super) struct StepRows {
     pub(super) packed_counts: Vec<(usize, PackedCounts)>,
     pub(super) others: Vec<(usize, PackedCounts)>,
     /// The places in the sources behind the step.
-    pub(super) saved: BTreeMap<String, Saved>,
+    pub(super) saved: BTreeMap<String, SourceSnapshot>,
 }
 
 /// Counts the documents that begin in some rows, and the shares of the sources in them.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::NaiveDateTime;
 use fastpack_template::json::{Json, Map};
-use fastpack_template::{Allowance, Following, IterationMemo, Refusal, RenderOutput, Template};
+use fastpack_template::{Allowance, FollowedParts, IterationMemo, Refusal, RenderOutput, Template};
 
 use super::context::TemplateContext;
 use super::conversation::left_out;
@@ -45,7 +45,7 @@ pub struct ChatTemplate {
     /// The source of the template. It is searched for the roles and keys that it mentions.
     pub(super) source: String,
     /// True if its source mentions `strftime_now`.
-    pub(super) tells_time: bool,
+    pub(super) mentions_strftime: bool,
     /// The markup of the assistant's turns for records without keyword arguments; learned at first use.
     pub(super) turn: OnceLock<Option<TurnMarkup>>,
     /// The forms of conversations for which the cheaper search for turns is tried.
@@ -149,7 +149,7 @@ impl ChatTemplate {
             context,
             tool_use: None,
             source: source.to_owned(),
-            tells_time: source.contains("strftime_now"),
+            mentions_strftime: source.contains("strftime_now"),
             turn: OnceLock::new(),
             forms: OnceLock::new(),
             thoughts: OnceLock::new(),
@@ -171,8 +171,9 @@ impl ChatTemplate {
     }
 
     /// True if the source, or that of the `tool_use` template, mentions `strftime_now`.
-    pub fn tells_time(&self) -> bool {
-        self.tells_time || self.tool_use.as_ref().is_some_and(|template| template.tells_time())
+    pub fn mentions_strftime(&self) -> bool {
+        self.mentions_strftime
+            || self.tool_use.as_ref().is_some_and(|template| template.mentions_strftime())
     }
 
     /// Sets the time that `strftime_now` formats.
@@ -324,7 +325,7 @@ impl ChatTemplate {
         add_generation_prompt: Option<bool>,
         memo: Option<&mut IterationMemo<'m>>,
     ) -> std::result::Result<RenderOutput, Fault> {
-        let following = memo.map_or(Following::Nothing, Following::Memo);
+        let following = memo.map_or(FollowedParts::Nothing, FollowedParts::Memo);
         let output = self.interpret(prepared, conversation, add_generation_prompt, following);
         match self.inside(output)? {
             Some(output) => Ok(output),
@@ -340,7 +341,7 @@ impl ChatTemplate {
         left_out: Option<&mut LeftOut>,
     ) -> std::result::Result<RenderOutput, Fault> {
         let Some(fields) = left_out else { return self.run(prepared, conversation, None) };
-        let output = self.interpret(prepared, conversation, None, Following::Sources(None));
+        let output = self.interpret(prepared, conversation, None, FollowedParts::Sources(None));
         if let Some(output) = self.inside(output)? {
             if let Some(shown) = &output.shown {
                 left_out::not_shown(conversation, prepared, shown, fields);
@@ -358,7 +359,7 @@ impl ChatTemplate {
         prepared: &'r [Cow<'_, Map>],
         conversation: &'r Conversation,
         add_generation_prompt: Option<bool>,
-        following: Following<'_, 'r, 'm>,
+        following: FollowedParts<'_, 'r, 'm>,
     ) -> Option<std::result::Result<RenderOutput, (usize, String)>> {
         let program = self.program.as_ref().as_ref().ok()?;
         let input = |name: &str| self.input(prepared, conversation, add_generation_prompt, name);

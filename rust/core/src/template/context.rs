@@ -3,7 +3,7 @@
 use chrono::NaiveDateTime;
 use fastpack_template::json::Map;
 
-use super::trained::rule::tokens::SharedTokens;
+use super::trained::rule::encoder_pool::SharedTokens;
 
 /// The special tokens, the time and the keyword arguments of a chat template.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use arrow::buffer::Buffer;
 use fastpack_picture::Size;
 
 use super::conversation::left_out::LeftOut;
-use super::trained::documents::WholeText;
+use super::trained::turn_texts::WholeText;
 use crate::report::ledger::NoteSet;
 
 /// A trained part of a text, and its weight in the loss.

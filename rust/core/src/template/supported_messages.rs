@@ -1,6 +1,6 @@
 //! Finds the message features that a template supports besides texts.
 
-use fastpack_template::Following;
+use fastpack_template::FollowedParts;
 
 use super::chat::ChatTemplate;
 use super::conversation::prepared;
@@ -28,7 +28,7 @@ impl ChatTemplate {
     /// The text that the interpreter renders, if it can.
     fn interpreted(&self, conversation: &Conversation) -> Option<String> {
         let output =
-            self.interpret(&prepared(conversation), conversation, None, Following::Nothing)?;
+            self.interpret(&prepared(conversation), conversation, None, FollowedParts::Nothing)?;
         Some(output.ok()?.text)
     }
 }

@@ -38,7 +38,7 @@ impl ChatTemplate {
             context: self.context.clone(),
             tool_use,
             source: self.source.clone(),
-            tells_time: self.tells_time,
+            mentions_strftime: self.mentions_strftime,
             turn: OnceLock::new(),
             forms: OnceLock::new(),
             thoughts: OnceLock::new(),

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use super::start_thread;
 
 /// A piece of work. It catches its own panics.
-pub(crate) type Task = Box<dyn FnOnce() + Send>;
+pub(crate) type PoolTask = Box<dyn FnOnce() + Send>;
 
 /// Threads that run tasks. They are started as tasks come, and joined when this is dropped: each ends after its current task.
 pub(crate) struct ThreadPool(TaskQueue);
@@ -24,7 +24,7 @@ struct SharedTasks {
 }
 
 struct SharedState {
-    tasks: VecDeque<Task>,
+    tasks: VecDeque<PoolTask>,
     most: NonZeroUsize,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
@@ -83,16 +83,16 @@ impl TaskQueue {
     }
 
     /// Runs a task after those that wait.
-    pub(crate) fn run(&self, task: Task) {
+    pub(crate) fn run(&self, task: PoolTask) {
         self.push(task, VecDeque::push_back);
     }
 
     /// Runs a task before those that wait.
-    pub(crate) fn run_first(&self, task: Task) {
+    pub(crate) fn run_first(&self, task: PoolTask) {
         self.push(task, VecDeque::push_front);
     }
 
-    fn push(&self, task: Task, insert: impl FnOnce(&mut VecDeque<Task>, Task)) {
+    fn push(&self, task: PoolTask, insert: impl FnOnce(&mut VecDeque<PoolTask>, PoolTask)) {
         let mut state = self.state();
         if state.closed {
             return;

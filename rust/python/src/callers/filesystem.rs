@@ -10,11 +10,11 @@ use pyo3::exceptions::{PyFileNotFoundError, PyKeyboardInterrupt, PyPermissionErr
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::error::Raised;
+use crate::error::CallerException;
 use crate::interruptible::Caller;
 
 /// A file of Python: its path, size, etag, and the time of its last change.
-type Facts = (String, u64, Option<String>, u64);
+type PythonFileFacts = (String, u64, Option<String>, u64);
 
 /// A Python object with the methods `file`, `files` and `read`, which run on the thread that waits for the job.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl PyFileSystem {
             Err(raised) if raised.is_instance_of::<PyKeyboardInterrupt>(py) => Err(raised),
             Err(raised) => {
                 let kind = kind_of(py, &raised);
-                Ok(Err(io::Error::new(kind, Raised::new(py, raised))))
+                Ok(Err(io::Error::new(kind, CallerException::new(py, raised))))
             }
             Ok(done) => Ok(Ok(done)),
         });
@@ -59,22 +59,24 @@ fn kind_of(py: Python<'_>, raised: &PyErr) -> io::ErrorKind {
     }
 }
 
-fn facts_of((path, size, etag, modified): Facts) -> FileFacts {
+fn facts_of((path, size, etag, modified): PythonFileFacts) -> FileFacts {
     FileFacts { path, size, etag, modified }
 }
 
 impl FileSystem for PyFileSystem {
     fn file(&self, path: &str) -> io::Result<Option<FileFacts>> {
         let path = path.to_owned();
-        let found = self
-            .with(move |object| object.call_method1("file", (path,))?.extract::<Option<Facts>>());
+        let found = self.with(move |object| {
+            object.call_method1("file", (path,))?.extract::<Option<PythonFileFacts>>()
+        });
         Ok(found?.map(facts_of))
     }
 
     fn files(&self, folder: &str) -> io::Result<Vec<FileFacts>> {
         let folder = folder.to_owned();
-        let found = self
-            .with(move |object| object.call_method1("files", (folder,))?.extract::<Vec<Facts>>());
+        let found = self.with(move |object| {
+            object.call_method1("files", (folder,))?.extract::<Vec<PythonFileFacts>>()
+        });
         Ok(found?.into_iter().map(facts_of).collect())
     }
 

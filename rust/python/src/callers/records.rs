@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow_pyarrow::PyArrowType;
-use fastpack_core::source::{CallerRecords, Memory};
+use fastpack_core::source::{CallerRecords, MemoryRecords};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use crate::arrow::TableArgument;
-use crate::callers::values_to_json::{Unwritten, write};
+use crate::callers::values_to_json::{JsonValueError, write};
 use crate::interruptible::Caller;
 
 /// The bytes of values that are read from an iterator at once, as in a block of a file.
@@ -59,16 +59,16 @@ impl PyRecords {
 
 impl PyRecords {
     /// The records, for a job that `caller` waits for.
-    pub(crate) fn into_memory(self, caller: &Caller) -> Memory {
+    pub(crate) fn into_memory(self, caller: &Caller) -> MemoryRecords {
         let caller = caller.clone();
         match self.0 {
-            RecordsKind::Table(batches) => Memory::table(batches),
-            RecordsKind::Batches(iterator, known_as) => Memory::of("table", move || {
+            RecordsKind::Table(batches) => MemoryRecords::table(batches),
+            RecordsKind::Batches(iterator, known_as) => MemoryRecords::of("table", move || {
                 let iterator = Arc::clone(&iterator);
                 caller.call(move |py| noted(py, next_batch(iterator.bind(py))))
             })
             .known_as(known_as),
-            RecordsKind::Values(iterator) => Memory::of("records", move || {
+            RecordsKind::Values(iterator) => MemoryRecords::of("records", move || {
                 let iterator = Arc::clone(&iterator);
                 caller.call(move |py| noted(py, next_values(iterator.bind(py))))
             }),
@@ -110,11 +110,11 @@ pub(crate) fn next_of(
         let start = bytes.len();
         let written = match write(&value?, &mut bytes) {
             Ok(()) => Ok(start..bytes.len()),
-            Err(Unwritten::Unwritable(message)) => {
+            Err(JsonValueError::Unwritable(message)) => {
                 bytes.truncate(start);
                 Err(message)
             }
-            Err(Unwritten::Raised(raised)) => return Err(raised),
+            Err(JsonValueError::Raised(raised)) => return Err(raised),
         };
         places.push(written);
         if is_enough(bytes.len(), places.len()) {

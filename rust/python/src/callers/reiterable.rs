@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fastpack_core::Result;
 use fastpack_core::source::{CallerRecords, Reiterable};
-use fastpack_core::stream::Supplies;
+use fastpack_core::stream::CallerSources;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -22,18 +22,22 @@ impl PyReiterable {
     }
 
     /// The records of some sources, for a job that `caller` waits for.
-    pub(crate) fn supplies_of(sources: Vec<(usize, Self)>, caller: &Caller) -> Supplies {
+    pub(crate) fn supplies_of(sources: Vec<(usize, Self)>, caller: &Caller) -> CallerSources {
         let reiterable = |(number, source): (usize, Self)| {
-            let reader = Reader { object: source.0, place: Arc::default(), caller: caller.clone() };
+            let reader = ReiterableReader {
+                object: source.0,
+                place: Arc::default(),
+                caller: caller.clone(),
+            };
             (number, Box::new(reader) as Box<dyn Reiterable>)
         };
-        Supplies::of(sources.into_iter().map(reiterable))
+        CallerSources::of(sources.into_iter().map(reiterable))
     }
 }
 
 /// A reader of the records, whose Python code runs on the thread that waits for the job.
 #[derive(Debug)]
-struct Reader {
+struct ReiterableReader {
     object: Arc<Py<PyAny>>,
     place: Arc<Mutex<ReaderPlace>>,
     caller: Caller,
@@ -49,7 +53,7 @@ enum ReaderPlace {
     Failed(PyErr),
 }
 
-impl Reader {
+impl ReiterableReader {
     /// Runs `work` with the iterator of the epoch. An exception is raised by all later calls too.
     fn with<T: Send + 'static>(
         &self,
@@ -78,7 +82,7 @@ impl Reader {
     }
 }
 
-impl Reiterable for Reader {
+impl Reiterable for ReiterableReader {
     fn begin(&mut self, epoch: u64, at: Option<&str>) -> Result<()> {
         let at = at.map(str::to_owned);
         self.with(move |py, object, place| {

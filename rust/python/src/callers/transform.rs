@@ -10,7 +10,7 @@ use fastpack_core::pipeline::Transform;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::callers::values_to_json::{Unwritten, write};
+use crate::callers::values_to_json::{JsonValueError, write};
 use crate::error;
 use crate::interruptible::Caller;
 
@@ -47,7 +47,7 @@ impl PyTransform {
             }),
             map: self
                 .map
-                .map(|map| Box::new(of_batches("map", map)) as fastpack_core::pipeline::Mapping),
+                .map(|map| Box::new(of_batches("map", map)) as fastpack_core::pipeline::RowMapping),
             filter_record: self.filter_record.map(|filter| {
                 let call = function_of_records(filter, caller, |answers| answers.extract());
                 Box::new(call) as fastpack_core::pipeline::RecordFilter
@@ -101,8 +101,8 @@ fn json_of(record: PyResult<Bound<'_, PyAny>>) -> PyResult<std::result::Result<V
     let mut bytes = Vec::new();
     match write(&record?, &mut bytes) {
         Ok(()) => Ok(Ok(bytes)),
-        Err(Unwritten::Unwritable(message)) => Ok(Err(message)),
-        Err(Unwritten::Raised(raised)) => Err(raised),
+        Err(JsonValueError::Unwritable(message)) => Ok(Err(message)),
+        Err(JsonValueError::Raised(raised)) => Err(raised),
     }
 }
 

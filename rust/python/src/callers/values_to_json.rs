@@ -13,14 +13,14 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, Py
 const DEEPEST: usize = 256;
 
 /// Why a value was not written.
-pub(crate) enum Unwritten {
+pub(crate) enum JsonValueError {
     /// JSON cannot hold it, for this reason.
     Unwritable(String),
     /// The caller's own mapping raised this, or a library raised an exception that is no fault of the value.
     Raised(PyErr),
 }
 
-impl Unwritten {
+impl JsonValueError {
     /// The error of a library for the value at a place. An interrupt or a lack of memory is no fault of the value.
     fn of(py: Python<'_>, place: &str, raised: PyErr) -> Self {
         let passes =
@@ -32,7 +32,7 @@ impl Unwritten {
 /// Appends a record, or returns a message about the part that JSON cannot hold.
 ///
 /// A field whose own value JSON cannot hold, such as a date, is left out: no shape reads such a field.
-pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<(), Unwritten> {
+pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<(), JsonValueError> {
     let Some(dict) = dict_of(record)? else {
         return append(record, bytes, "the record", 0);
     };
@@ -91,13 +91,13 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The value as a dict: itself if it is one, or a copy of another mapping, such as a `BatchEncoding`.
-fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyDict>>, Unwritten> {
+fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyDict>>, JsonValueError> {
     if let Ok(dict) = value.cast::<PyDict>() {
         return Ok(Some(dict.clone()));
     }
     let Ok(mapping) = value.cast::<PyMapping>() else { return Ok(None) };
     let dict = PyDict::new(value.py());
-    dict.update(mapping).map_err(Unwritten::Raised)?;
+    dict.update(mapping).map_err(JsonValueError::Raised)?;
     Ok(Some(dict))
 }
 
@@ -125,10 +125,10 @@ fn append(
     bytes: &mut Vec<u8>,
     place: &str,
     depth: usize,
-) -> Result<(), Unwritten> {
+) -> Result<(), JsonValueError> {
     if depth > DEEPEST {
         let message = format!("{place} is nested deeper than {DEEPEST} lists and objects");
-        return Err(Unwritten::Unwritable(message));
+        return Err(JsonValueError::Unwritable(message));
     }
     if value.is_none() {
         bytes.extend_from_slice(b"null");
@@ -139,7 +139,10 @@ fn append(
     } else if value.is_instance_of::<PyInt>() {
         integer(value, bytes, place)?;
     } else if let Ok(number) = value.cast::<PyFloat>() {
-        float(number.extract().map_err(|raised| Unwritten::of(value.py(), place, raised))?, bytes);
+        float(
+            number.extract().map_err(|raised| JsonValueError::of(value.py(), place, raised))?,
+            bytes,
+        );
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         list(value, bytes, place, depth)?;
     } else if let Ok(dict) = value.cast::<PyDict>() {
@@ -149,14 +152,17 @@ fn append(
     } else if let Some(words) = text_in_bytes(value) {
         string(words, bytes);
     } else if has_list(value) || is_array(value) {
-        let listed = listed(value).map_err(|raised| Unwritten::of(value.py(), place, raised))?;
+        let listed =
+            listed(value).map_err(|raised| JsonValueError::of(value.py(), place, raised))?;
         append(&listed, bytes, place, depth + 1)?;
     } else if let Some(dict) = dict_of(value)? {
         object(&dict, bytes, place, depth)?;
     } else {
         let kind =
             value.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string());
-        return Err(Unwritten::Unwritable(format!("{place} holds a `{kind}`, which is no JSON")));
+        return Err(JsonValueError::Unwritable(format!(
+            "{place} holds a `{kind}`, which is no JSON"
+        )));
     }
     Ok(())
 }
@@ -166,9 +172,9 @@ fn list(
     bytes: &mut Vec<u8>,
     place: &str,
     depth: usize,
-) -> Result<(), Unwritten> {
+) -> Result<(), JsonValueError> {
     bytes.push(b'[');
-    let raised = |raised| Unwritten::of(value.py(), place, raised);
+    let raised = |raised| JsonValueError::of(value.py(), place, raised);
     let items = value.try_iter().map_err(raised)?;
     for (at, item) in items.enumerate() {
         if at > 0 {
@@ -186,7 +192,7 @@ fn object(
     bytes: &mut Vec<u8>,
     place: &str,
     depth: usize,
-) -> Result<(), Unwritten> {
+) -> Result<(), JsonValueError> {
     bytes.push(b'{');
     for (at, (key, item)) in dict.iter().enumerate() {
         if at > 0 {
@@ -200,12 +206,12 @@ fn object(
     Ok(())
 }
 
-fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, Unwritten> {
+fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, JsonValueError> {
     let Ok(words) = value.cast::<PyString>() else {
-        return Err(Unwritten::Unwritable(format!("{place} has keys that are no text")));
+        return Err(JsonValueError::Unwritable(format!("{place} has keys that are no text")));
     };
     let message = || format!("{place} holds half of a surrogate pair, which is no text");
-    words.extract().map_err(|_| Unwritten::Unwritable(message()))
+    words.extract().map_err(|_| JsonValueError::Unwritable(message()))
 }
 
 /// Appends a text. One with half of a surrogate pair is escaped, so that the core refuses it if it reads the field.
@@ -213,24 +219,29 @@ fn append_text(
     value: &Bound<'_, PyString>,
     bytes: &mut Vec<u8>,
     place: &str,
-) -> Result<(), Unwritten> {
+) -> Result<(), JsonValueError> {
     if let Ok(words) = value.extract::<&str>() {
         string(words, bytes);
         return Ok(());
     }
     let escaped = || value.py().import("json")?.call_method1("dumps", (value,))?.extract();
-    let escaped: String = escaped().map_err(|raised| Unwritten::of(value.py(), place, raised))?;
+    let escaped: String =
+        escaped().map_err(|raised| JsonValueError::of(value.py(), place, raised))?;
     bytes.extend_from_slice(escaped.as_bytes());
     Ok(())
 }
 
 /// Appends an integer of any size. Python formats those that do not fit 64 bits.
-fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result<(), Unwritten> {
+fn integer(
+    value: &Bound<'_, PyAny>,
+    bytes: &mut Vec<u8>,
+    place: &str,
+) -> Result<(), JsonValueError> {
     if let Ok(number) = value.extract::<i64>() {
         write!(bytes, "{number}").expect("memory takes all that is written");
         return Ok(());
     }
-    let digits = digits(value).map_err(|raised| Unwritten::of(value.py(), place, raised))?;
+    let digits = digits(value).map_err(|raised| JsonValueError::of(value.py(), place, raised))?;
     bytes.extend_from_slice(digits.as_bytes());
     Ok(())
 }

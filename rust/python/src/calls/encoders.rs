@@ -27,11 +27,11 @@ use crate::options::{PyCacheSize, PyConversation, PyThreads, PyVerify};
 const SHORT: usize = 1 << 12;
 
 /// The ids of all texts end to end, the offset of each text, and the character range of each id if wanted.
-type Flat<'py> =
+type EncodedArrays<'py> =
     (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<i32>>>);
 
 /// The ids of a conversation, and a mask that is 1 at the trained ones.
-type Chatted<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
+type MaskedChat<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
 
 /// A tokenizer, with encoders that are reused by later calls.
 #[pyclass(name = "Encoders", module = "fastpack._fastpack", frozen)]
@@ -88,7 +88,7 @@ impl PyEncoders {
         return_offsets: bool,
         verify: PyVerify,
         threads: PyThreads,
-    ) -> PyResult<Flat<'py>> {
+    ) -> PyResult<EncodedArrays<'py>> {
         let encoders = Arc::clone(&self.encoders);
         let options = BatchOptions {
             special: special(add_special_tokens),
@@ -100,8 +100,8 @@ impl PyEncoders {
         let (batch, _texts) =
             interruptible::run(py, None, Interrupted::Abandon, move |control, _| {
                 let batch = texts.encode(|texts| match texts {
-                    Strings::Python(texts) => encoders.encode(texts, options, control),
-                    Strings::Arrow(texts) => encoders.encode(texts, options, control),
+                    TextSlices::Python(texts) => encoders.encode(texts, options, control),
+                    TextSlices::Arrow(texts) => encoders.encode(texts, options, control),
                 })?;
                 Ok((batch, texts))
             })?;
@@ -135,7 +135,7 @@ impl PyEncoders {
         conversation: PyConversation,
         chat_template: PyChatTemplate,
         mask: bool,
-    ) -> PyResult<Chatted<'py>> {
+    ) -> PyResult<MaskedChat<'py>> {
         let renderer = TemplateParts::new(&self.pretrained, chat_template);
         let encoders = Arc::clone(&self.encoders);
         let chat = interruptible::run(py, None, Interrupted::Abandon, move |control, caller| {
@@ -165,7 +165,7 @@ pub(crate) enum PyTexts {
 }
 
 /// The texts of a call as slices, for the core.
-enum Strings<'a> {
+enum TextSlices<'a> {
     Python(&'a [PyBackedStr]),
     Arrow(&'a [&'a str]),
 }
@@ -173,10 +173,10 @@ enum Strings<'a> {
 impl PyTexts {
     fn encode(
         &self,
-        encode: impl FnOnce(Strings<'_>) -> Result<EncodedTexts>,
+        encode: impl FnOnce(TextSlices<'_>) -> Result<EncodedTexts>,
     ) -> Result<EncodedTexts> {
         match self {
-            Self::Python(texts) => encode(Strings::Python(texts)),
+            Self::Python(texts) => encode(TextSlices::Python(texts)),
             Self::Arrow(arrays) => {
                 let mut texts = Vec::with_capacity(arrays.iter().map(Array::len).sum());
                 for array in arrays {
@@ -190,7 +190,7 @@ impl PyTexts {
                         _ => texts.extend(array.as_string::<i32>().iter().flatten()),
                     }
                 }
-                encode(Strings::Arrow(&texts))
+                encode(TextSlices::Arrow(&texts))
             }
         }
     }

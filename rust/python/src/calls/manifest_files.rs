@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use fastpack_core::error::Error;
 use fastpack_core::sink;
-use fastpack_core::util::disk::inside_folder::Bounds;
+use fastpack_core::util::disk::inside_folder::FolderBounds;
 use fastpack_core::util::disk::sealed;
 use pyo3::prelude::*;
 
@@ -56,6 +56,6 @@ pub(crate) fn is_sealed(text: &[u8]) -> bool {
 /// The first of some names of files in a folder that lies elsewhere, by itself or through a link; `None` if all lie in the folder.
 #[pyfunction]
 pub(crate) fn first_outside(folder: PathBuf, names: Vec<String>) -> PyResult<Option<String>> {
-    let bounds = Bounds::of(&folder).map_err(Error::io(&folder)).map_err(to_py)?;
+    let bounds = FolderBounds::of(&folder).map_err(Error::io(&folder)).map_err(to_py)?;
     Ok(names.into_iter().find(|name| bounds.path_of(name.as_ref()).is_none()))
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fastpack_core::objective::Vocabulary;
+use fastpack_core::objective::ObjectiveVocabulary;
 use fastpack_core::pipeline;
-use fastpack_core::sink::Tables;
+use fastpack_core::sink::MemoryTables;
 use pyo3::prelude::*;
 
 use crate::arrow::{PyTables, reported};
@@ -40,7 +40,7 @@ pub(crate) fn pack_files(
     let (tables, report) =
         interruptible::run(py, progress.as_ref(), interrupted, move |control, caller| {
             let (job, cache, mut tables) =
-                (parts.job(caller)?, cache_dir.as_deref(), Tables::default());
+                (parts.job(caller)?, cache_dir.as_deref(), MemoryTables::default());
             let inputs = inputs.read_by(caller);
             let report =
                 pipeline::pack_files(job, &inputs, validation, cache, control, &mut tables)?;
@@ -90,9 +90,8 @@ pub(crate) fn repack(
     let pretrained = tokenizer.map(|it| Arc::clone(&it.pretrained));
     let pictures = pictures.map(PyRemotePictures::parts);
     interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let vocabulary = pretrained.as_ref().map_or_else(Vocabulary::default, |it| Vocabulary {
-            tokenizer: Some(&it.tokenizer),
-            named: &it.special_tokens,
+        let vocabulary = pretrained.as_ref().map_or_else(ObjectiveVocabulary::default, |it| {
+            ObjectiveVocabulary { tokenizer: Some(&it.tokenizer), named: &it.special_tokens }
         });
         let pictures = pictures.map(|pictures| Arc::new(pictures.opened(caller)));
         pipeline::repack(&options, &source, &output, vocabulary, pictures, control)
@@ -122,7 +121,7 @@ pub(crate) fn pack_records(
     let (tables, report) =
         interruptible::run(py, progress.as_ref(), interrupted, move |control, caller| {
             let (job, memory) = (parts.job(caller)?, records.into_memory(caller));
-            let (cache, mut tables) = (cache_dir.as_deref(), Tables::default());
+            let (cache, mut tables) = (cache_dir.as_deref(), MemoryTables::default());
             let report = pipeline::pack_memory(
                 job,
                 memory,

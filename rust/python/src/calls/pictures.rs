@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::RecordBatch;
 use arrow_pyarrow::PyArrowType;
 use fastpack_core::pipeline::{HubAccess, PictureStorage, RemotePictures};
-use fastpack_core::source::Raw;
+use fastpack_core::source::RawContent;
 use fastpack_core::{Control, pipeline};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -37,8 +37,8 @@ pub(crate) fn held_picture(
     number: usize,
 ) -> PyResult<Vec<u8>> {
     let raw = match &record {
-        PyRawRecord::Line(line) => Raw::Json(line),
-        PyRawRecord::Row(PyArrowType(batch)) => Raw::Row { batch, row: 0 },
+        PyRawRecord::Line(line) => RawContent::Json(line),
+        PyRawRecord::Row(PyArrowType(batch)) => RawContent::Row { batch, row: 0 },
     };
     let found = pipeline::held_picture(raw, &readings, number);
     found.map_err(|fault| PyValueError::new_err(fault.message))

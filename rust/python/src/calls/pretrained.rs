@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use fastpack_core::Error;
 use fastpack_tokenize::loading::regular;
-use fastpack_tokenize::{Built, Engine, NamedTemplate, Pretrained, SpecialTokens, Tokenizer};
+use fastpack_tokenize::{
+    BuiltTokenizer, Engine, NamedTemplate, Pretrained, SpecialTokens, Tokenizer,
+};
 use pyo3::prelude::*;
 
 use crate::convert::refuse;
@@ -23,13 +25,13 @@ pub(crate) struct PyPretrained {
 
 /// The tokenizer of a folder, or its class if that is for transformers to build.
 #[derive(IntoPyObject)]
-pub(crate) enum OfFolder {
+pub(crate) enum FolderTokenizer {
     Read(PyPretrained),
     Foreign(String),
 }
 
 /// The parts of a live tokenizer: its JSON, its special tokens and chat templates by name, and the defaults of its calls.
-type LiveParts = (String, Vec<(String, String)>, Vec<(String, String)>, String);
+type TokenizerParts = (String, Vec<(String, String)>, Vec<(String, String)>, String);
 
 fn named_templates(templates: Vec<(String, String)>) -> Vec<NamedTemplate> {
     templates.into_iter().map(|(name, source)| NamedTemplate { name, source }).collect()
@@ -40,14 +42,18 @@ impl PyPretrained {
     /// Reads a model folder; `hub_name` is its name on the hub, if it was downloaded. Returns the class of a folder that is
     /// for transformers to build.
     #[staticmethod]
-    fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<OfFolder> {
+    fn from_dir(
+        py: Python<'_>,
+        path: PathBuf,
+        hub_name: Option<String>,
+    ) -> PyResult<FolderTokenizer> {
         let name = hub_name.unwrap_or_else(|| path.display().to_string());
         let known_as = name.clone();
         interruptible::run(py, None, Interrupted::Abandon, move |_, _| {
             match Pretrained::from_named_dir(&path, Path::new(&known_as)) {
-                Ok(pretrained) => Ok(OfFolder::Read(Self::new(pretrained, Some(name)))),
+                Ok(pretrained) => Ok(FolderTokenizer::Read(Self::new(pretrained, Some(name)))),
                 Err(fastpack_tokenize::Error::ForeignClass { class, .. }) => {
-                    Ok(OfFolder::Foreign(class))
+                    Ok(FolderTokenizer::Foreign(class))
                 }
                 Err(refused) => Err(refused.into()),
             }
@@ -60,14 +66,14 @@ impl PyPretrained {
         py: Python<'_>,
         path: PathBuf,
         hub_name: Option<String>,
-        parts: LiveParts,
+        parts: TokenizerParts,
         splits_special_tokens: bool,
         transformers: String,
     ) -> PyResult<Self> {
         let name = hub_name.unwrap_or_else(|| path.display().to_string());
         let (json, special_tokens, templates, call) = parts;
         let chat_templates = named_templates(templates);
-        let built = Built {
+        let built = BuiltTokenizer {
             transformers,
             json,
             splits_special_tokens,

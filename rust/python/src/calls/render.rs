@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// A rendered text, and the byte ranges that the assistant wrote.
-type Rendering = (String, Option<Vec<(usize, usize)>>);
+type RenderedSpans = (String, Option<Vec<(usize, usize)>>);
 
 /// Renders a conversation, given as JSON, with a chat template.
 #[pyfunction]
@@ -22,7 +22,7 @@ pub(crate) fn render_template(
     spans: bool,
     now_iso: &str,
     turn_ends: Vec<String>,
-) -> PyResult<Rendering> {
+) -> PyResult<RenderedSpans> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
     let conversation = parse_conversation(record_json.as_bytes())
         .map_err(|fault| PyValueError::new_err(fault.message))?;
@@ -91,7 +91,7 @@ pub(crate) fn replay_template(
     now_iso: &str,
     turn_ends: Vec<String>,
     interpret: bool,
-) -> PyResult<Vec<Option<Rendering>>> {
+) -> PyResult<Vec<Option<RenderedSpans>>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
     let wanted = if spans { WantedSpans::Spans } else { WantedSpans::Text };
     let mut replayer = Replayer::new(&template, wanted, Turns::Auto, false);

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fastpack_core::pack::step::{Agree, Cost, Labels, MicroBatchOrder, MiniBatches, StepOptions};
+use fastpack_core::pack::step::{
+    AgreeOnPlaces, Cost, Labels, MicroBatchOrder, MiniBatches, StepOptions,
+};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -13,7 +15,7 @@ use crate::options::packing::PyPackOptions;
 
 /// The trained tokens of each sequence; the offsets of micro-batches in their sequences, and these; the cost of each micro-batch; the
 /// optimizer step and the kind of each place; and the time of the step, the even time and the least.
-type Planned<'py> = (
+type StepPlanArrays<'py> = (
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i64>>,
@@ -42,7 +44,7 @@ pub(crate) fn plan_step<'py>(
     seed: Option<u64>,
     by_groups: bool,
     agree: Option<Py<PyAny>>,
-) -> PyResult<Planned<'py>> {
+) -> PyResult<StepPlanArrays<'py>> {
     arrays::ready(py)?;
     let options = StepOptions {
         packing: packing.0.clone(),
@@ -77,7 +79,7 @@ pub(crate) fn plan_step<'py>(
             labels,
             mini_batches,
             &options,
-            greatest.as_mut().map(|it| it as &mut Agree<'_>),
+            greatest.as_mut().map(|it| it as &mut AgreeOnPlaces<'_>),
             control,
         )
     })?;

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use fastpack_core::stream::{
-    Agree, Deal, MOST_LANES, RecordSelection, State, StreamInputs, StreamOptions, Together, count,
-    stream,
+    AllReduceMax, EndAgreement, MOST_LANES, RecordSelection, RowAssignment, StreamInputs,
+    StreamOptions, StreamState, count, stream,
 };
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ use crate::callers::transform::PyTransform;
 use crate::calls::pretrained::PyPretrained;
 use crate::convert::{counts, refuse, switches};
 use crate::error;
-use crate::interruptible::{self, Caller, Interrupted, SharedTask, Task};
+use crate::interruptible::{self, Caller, Interrupted, JobThread, SharedTask};
 use crate::job::{JobParts, PyChatTemplate};
 use crate::options::inputs::PyInputs;
 use crate::options::output::PyValidationSize;
@@ -93,7 +93,7 @@ impl PyStreamOptions {
     ) -> PyResult<Self> {
         let options = StreamOptions {
             batch_rows: batch_size.0,
-            deal: if by_row { Deal::Rows } else { Deal::Tables },
+            deal: if by_row { RowAssignment::Rows } else { RowAssignment::Tables },
             open_packs: strategy.open_rows.unwrap_or(NonZeroUsize::MIN),
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
@@ -107,9 +107,9 @@ impl PyStreamOptions {
                 numbers: select.numbers,
             },
             together: if agreed {
-                Some(Together::Agreed)
+                Some(EndAgreement::Agreed)
             } else {
-                cache_dir.map(Together::Counted)
+                cache_dir.map(EndAgreement::Counted)
             },
             lanes: ranks.lanes,
             rank: rank.0,
@@ -144,10 +144,10 @@ pub(crate) fn count_stream(
     let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (records, inputs, packing) = (inputs.records(), inputs.unread(), packing.0.clone());
     interruptible::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        let supplies = PyReiterable::supplies_of(records, caller);
+        let caller_sources = PyReiterable::supplies_of(records, caller);
         let job = parts.job_of_stream(caller)?;
         let inputs = inputs.read_by(caller);
-        let inputs = StreamInputs { inputs: &inputs, supplies: &supplies };
+        let inputs = StreamInputs { inputs: &inputs, caller_sources: &caller_sources };
         let counted = count(&job, inputs, &packing, control)?;
         Ok((counted.rows, counted.tokens, counted.steps))
     })
@@ -156,13 +156,13 @@ pub(crate) fn count_stream(
 /// Refuses a text that is not the state of a stream.
 #[pyfunction]
 pub(crate) fn check_state(state: &str) -> PyResult<()> {
-    State::from_json(state).map(drop).map_err(error::to_py)
+    StreamState::from_json(state).map(drop).map_err(error::to_py)
 }
 
 /// True if the state of a stream is one before the first table.
 #[pyfunction]
 pub(crate) fn is_beginning(state: &str) -> PyResult<bool> {
-    State::from_json(state).map(|state| state.is_beginning()).map_err(error::to_py)
+    StreamState::from_json(state).map(|state| state.is_beginning()).map_err(error::to_py)
 }
 
 /// The state of a stream with these options before its first table; of any stream without them.
@@ -172,7 +172,7 @@ pub(crate) fn first_state(
     packing: Option<&PyStreamOptions>,
 ) -> String {
     let options = options.zip(packing).map(|(options, packing)| (&options.0, &packing.0));
-    State::beginning(options).to_json()
+    StreamState::beginning(options).to_json()
 }
 
 /// The state after a row of a table whose rows are dealt one by one, from the state after the table and its places.
@@ -184,7 +184,8 @@ pub(crate) fn state_after_row(state: &str, places: &str, row: usize) -> PyResult
 /// Joins the states of all ranks of a run.
 #[pyfunction]
 pub(crate) fn merge_states(states: Vec<String>) -> PyResult<String> {
-    let states = states.iter().map(|text| State::from_json(text)).collect::<Result<Vec<_>, _>>();
+    let states =
+        states.iter().map(|text| StreamState::from_json(text)).collect::<Result<Vec<_>, _>>();
     let merged = states.and_then(|states| fastpack_core::stream::merge_states(&states));
     merged.map(|state| state.to_json()).map_err(error::to_py)
 }
@@ -240,7 +241,7 @@ impl PyStreamTables {
         all_reduce: Option<Py<PyAny>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
+        let from = state.map(StreamState::from_json).transpose().map_err(error::to_py)?;
         let parts = JobParts::new(options, tokenizer, chat_template, transform);
         let (records, inputs) = (inputs.records(), inputs.unread());
         let packing = StreamOptions { strict, ..packing.0.clone() };
@@ -248,13 +249,13 @@ impl PyStreamTables {
         let reported = Arc::clone(&report);
         let waiting = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&waiting);
-        let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
+        let task = JobThread::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
             let agree = all_reduce.map(|greatest| greatest_of(greatest, caller));
-            let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
+            let agree = agree.as_ref().map(|agree| agree as AllReduceMax<'_>);
             let job = parts.job_of_stream(caller)?;
-            let supplies = PyReiterable::supplies_of(records, caller);
+            let caller_sources = PyReiterable::supplies_of(records, caller);
             let inputs = inputs.read_by(caller);
-            let inputs = StreamInputs { inputs: &inputs, supplies: &supplies };
+            let inputs = StreamInputs { inputs: &inputs, caller_sources: &caller_sources };
             let mut emit = |table| {
                 // Counted before the consumer can take it, so that the number is never below zero.
                 count.fetch_add(1, Ordering::Relaxed);

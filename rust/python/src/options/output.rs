@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use fastpack_core::config::{
-    Appending, Coding, Compression, Format, Output, RemoteOutput, RowLayout, StartingGroups,
+    Appending, Compression, Format, Output, RemoteOutput, RowEncoding, RowLayout, StartingGroups,
     Validation,
 };
 use pyo3::prelude::*;
@@ -64,7 +64,7 @@ impl PyOutput {
 
 /// The form of the files, of a `fastpack.Format`.
 pub(crate) struct PyFormat {
-    pub(crate) coding: Coding,
+    pub(crate) coding: RowEncoding,
     shard_size: u64,
     per_file: bool,
     hf_layout: bool,
@@ -75,7 +75,7 @@ impl<'py> FromPyObject<'_, 'py> for PyFormat {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let compression: Option<PyCompression> = field(&value, "compression")?;
-        let coding = Coding {
+        let coding = RowEncoding {
             format: field::<PyFormatName>(&value, "name")?.0,
             layout: field::<PyRowLayout>(&value, "layout")?.0,
             compression: compression.map(|compression| compression.0),

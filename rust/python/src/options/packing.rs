@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
-use fastpack_core::config::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
+use fastpack_core::config::{OnRemainder, Overlong, PackOptions, PadTo, RowOrder, Side, Strategy};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
@@ -117,7 +117,7 @@ impl<'py> FromPyObject<'_, 'py> for PyLongDocuments {
 
 /// The order of the rows: a word, or a `fastpack.Balanced`.
 pub(crate) struct PyRowOrder {
-    order: Option<Order>,
+    order: Option<RowOrder>,
     ranks: Option<NonZeroU32>,
     on_remainder: OnRemainder,
 }
@@ -131,8 +131,8 @@ impl<'py> FromPyObject<'_, 'py> for PyRowOrder {
             return Ok(plain(None));
         }
         match value.extract::<PyOrder>()?.0 {
-            Order::Balanced => Ok(Self {
-                order: Some(Order::Balanced),
+            RowOrder::Balanced => Ok(Self {
+                order: Some(RowOrder::Balanced),
                 ranks: Some(field::<PyBalanceRanks>(&value, "ranks")?.0),
                 on_remainder: field::<PyOnRemainder>(&value, "on_remainder")?.0,
             }),
@@ -186,7 +186,7 @@ switches!(
 );
 words!(
     /// The order of the rows.
-    PyOrder(Order), "order"
+    PyOrder(RowOrder), "order"
 );
 words!(
     /// The handling of rows that ranks cannot share equally.

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use fastpack_core::Error;
 use fastpack_core::stream::{
-    MOST_LANES, MixUnit, Number, Numbers, OnEnd, OnExhausted, Scalar, WantedValues,
+    MOST_LANES, MixUnit, OnEnd, OnExhausted, RecordNumbers, Scalar, SelectNumber, WantedValues,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
@@ -18,7 +18,7 @@ pub(crate) struct PySelect {
     pub(crate) fields: Vec<(String, WantedValues)>,
     pub(crate) min_tokens: Option<u32>,
     pub(crate) max_tokens: Option<u32>,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: RecordNumbers,
 }
 
 impl<'py> FromPyObject<'_, 'py> for PySelect {
@@ -39,7 +39,7 @@ impl<'py> FromPyObject<'_, 'py> for PySelect {
             fields: field::<PyWhere>(&value, "where")?.0,
             min_tokens,
             max_tokens,
-            numbers: Numbers {
+            numbers: RecordNumbers {
                 skip: field::<PySkip>(&value, "skip")?.0,
                 take: take.map(|it| it.0),
                 stride: stride.map(|it| it.0).filter(|it| it.get() > 1),
@@ -210,14 +210,14 @@ fn of_library<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
 }
 
 /// A number, as it is.
-fn whole_or_real(value: &Bound<'_, PyAny>) -> Option<Number> {
+fn whole_or_real(value: &Bound<'_, PyAny>) -> Option<SelectNumber> {
     if let Some(plain) = of_library(value) {
         return whole_or_real(&plain);
     }
     if value.is_instance_of::<PyInt>() {
         // Of a subclass such as an enumeration, the number.
         let digits = value.py().get_type::<PyInt>().call_method1("__repr__", (value,)).ok()?;
-        return Number::integer(digits.extract().ok()?);
+        return SelectNumber::integer(digits.extract().ok()?);
     }
-    value.extract::<f64>().ok().map(Number::from)
+    value.extract::<f64>().ok().map(SelectNumber::from)
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 
 use crate::evaluation::render::Interpreter;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::language::methods::Method;
 use crate::language::tree::{Arguments, Expression, Macro};
 use crate::values::arguments::CallArguments;
@@ -27,7 +27,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         &mut self,
         function: &'r Expression,
         arguments: &'r Arguments,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let function = match function {
             // Most calls are of methods, which can be called without making a value of them.
             Expression::Attribute(receiver, name) => {
@@ -63,7 +63,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         function: &'r Expression,
         arguments: &'r Arguments,
         body: &'r Macro,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let function = self.evaluate(function)?;
         let arguments = self.arguments(arguments)?;
         let Value::Macro(definition) = function else {
@@ -83,7 +83,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         &mut self,
         caller: &CallBody<'r>,
         arguments: CallArguments<'r>,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         if caller.frame.is_some_and(|frame| !self.frames.contains(&frame)) {
             return Err(Failure::unsupported("the body of a `call` block whose macro has ended"));
         }
@@ -102,7 +102,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         method: Method,
         receiver: &Value<'r>,
         arguments: CallArguments<'r>,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let known = self.trace.as_ref().map(|_| arguments.unspent());
         let sources = self.sources_of(receiver, &arguments);
         let result = methods::call(method, receiver, arguments, self.meter)?;
@@ -117,7 +117,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         &mut self,
         function: GlobalFunction,
         arguments: CallArguments<'r>,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         match function {
             GlobalFunction::RaiseException => {
                 let [message] = arguments.bind(["message"])?;
@@ -166,7 +166,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// `dict(…)`: a copy of a dict, with further entries by name.
-    fn dict(&mut self, arguments: CallArguments<'r>) -> Outcome<Value<'r>> {
+    fn dict(&mut self, arguments: CallArguments<'r>) -> RenderResult<Value<'r>> {
         let mut entries = IndexMap::new();
         match arguments.positional.as_slice() {
             [] => {}
@@ -195,7 +195,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         &self,
         definition: &'r Macro,
         arguments: CallArguments<'r>,
-    ) -> Outcome<Vec<Option<Value<'r>>>> {
+    ) -> RenderResult<Vec<Option<Value<'r>>>> {
         let parameters = &definition.parameters;
         if arguments.positional.len() > parameters.len() {
             return Err(Failure::error(format!(
@@ -228,7 +228,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         definition: &'r Macro,
         arguments: CallArguments<'r>,
         caller: Value<'r>,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let values = self.bind(definition, arguments)?;
         let (base, line) = (self.base, self.line);
         let bytes = definition.slots * ITEM_BYTES;
@@ -253,7 +253,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         definition: &'r Macro,
         values: Vec<Option<Value<'r>>>,
         caller: Value<'r>,
-    ) -> Outcome<()> {
+    ) -> RenderResult<()> {
         self.enter(&definition.scope.enter)?;
         if let Some(name) = &definition.caller {
             self.set(name.slot, caller);
@@ -276,7 +276,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 }
 
-fn range<'r>(arguments: CallArguments<'r>) -> Outcome<Value<'r>> {
+fn range<'r>(arguments: CallArguments<'r>) -> RenderResult<Value<'r>> {
     let [first, second, step] = arguments.positional()?;
     let int = |value: Option<Value<'r>>, default: i64| match value {
         None => Ok(default),

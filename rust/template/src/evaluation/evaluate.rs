@@ -3,9 +3,9 @@
 use indexmap::IndexMap;
 
 use crate::evaluation::render::Interpreter;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::language::filters::Filter;
-use crate::language::operators::{Binary, Comparison};
+use crate::language::operators::{BinaryOperator, ComparisonOperator};
 use crate::language::tree::{Arguments, Expression};
 use crate::programs::trace::Trace;
 use crate::values::arguments::CallArguments;
@@ -20,7 +20,7 @@ use crate::values::value::{Items, Value};
 
 impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     /// True if an expression is true.
-    pub(crate) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
+    pub(crate) fn holds(&mut self, condition: &'r Expression) -> RenderResult<bool> {
         self.meter.items(1)?;
         let value = self.evaluate(condition)?;
         Ok(self.is_true(&value))
@@ -79,7 +79,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// Appends a value to the output.
-    pub(crate) fn write(&mut self, value: &Value<'r>) -> Outcome<()> {
+    pub(crate) fn write(&mut self, value: &Value<'r>) -> RenderResult<()> {
         if let Some(sources) = &mut self.sources {
             sources.print(value);
         }
@@ -87,7 +87,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// Prints an expression. The parts of a concatenation are printed one by one, without joining them first.
-    pub(crate) fn print(&mut self, expression: &'r Expression) -> Outcome<()> {
+    pub(crate) fn print(&mut self, expression: &'r Expression) -> RenderResult<()> {
         let value = if self.trace.is_none() && !self.is_recording {
             match self.print_texts(expression)? {
                 None => return Ok(()),
@@ -100,7 +100,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// Prints a value.
-    pub(crate) fn print_value(&mut self, value: &Value<'r>) -> Outcome<()> {
+    pub(crate) fn print_value(&mut self, value: &Value<'r>) -> RenderResult<()> {
         self.write(value)?;
         if let Some(trace) = &mut self.trace {
             trace.print(value);
@@ -109,9 +109,9 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// Prints an expression that is a text; returns the value of any other.
-    fn print_texts(&mut self, expression: &'r Expression) -> Outcome<Option<Value<'r>>> {
+    fn print_texts(&mut self, expression: &'r Expression) -> RenderResult<Option<Value<'r>>> {
         let both = match expression {
-            Expression::Binary(Binary::Add, both) => both,
+            Expression::Binary(BinaryOperator::Add, both) => both,
             Expression::Concat(parts) => {
                 self.meter.descend()?;
                 for part in parts {
@@ -145,7 +145,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
                     Some(left) => left,
                     None => self.meter.string(self.output.text.split_off(start))?,
                 };
-                let result = binary(Binary::Add, &left, &right, self.meter)?;
+                let result = binary(BinaryOperator::Add, &left, &right, self.meter)?;
                 self.derive(&result, &[&left, &right]);
                 Ok(Some(result))
             }
@@ -153,7 +153,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// The value of an expression.
-    pub(crate) fn evaluate(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
+    pub(crate) fn evaluate(&mut self, expression: &'r Expression) -> RenderResult<Value<'r>> {
         if self.is_recording
             && let Some(value) = self.evaluate_recorded(expression)
         {
@@ -171,7 +171,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         }
     }
 
-    fn compute(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
+    fn compute(&mut self, expression: &'r Expression) -> RenderResult<Value<'r>> {
         match expression {
             Expression::Name(_) | Expression::Literal(_) => self.evaluate(expression),
             Expression::Tuple(items) => {
@@ -267,7 +267,11 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// `value.name`
-    pub(crate) fn attribute_of(&mut self, value: &Value<'r>, name: &'r str) -> Outcome<Value<'r>> {
+    pub(crate) fn attribute_of(
+        &mut self,
+        value: &Value<'r>,
+        name: &'r str,
+    ) -> RenderResult<Value<'r>> {
         if let Value::Loop(state) = value {
             return self.loop_attribute(state, name);
         }
@@ -275,7 +279,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         Ok(self.traced(result, |trace, result| trace.attribute(value, name, result)))
     }
 
-    pub(crate) fn evaluate_all(&mut self, items: &'r [Expression]) -> Outcome<Vec<Value<'r>>> {
+    pub(crate) fn evaluate_all(&mut self, items: &'r [Expression]) -> RenderResult<Vec<Value<'r>>> {
         self.meter.items(items.len())?;
         let mut values = Vec::with_capacity(items.len());
         for item in items {
@@ -285,7 +289,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// Evaluates items that become one value.
-    fn evaluate_many(&mut self, items: &'r [Expression]) -> Outcome<ItemsBuilder<'r, 't>> {
+    fn evaluate_many(&mut self, items: &'r [Expression]) -> RenderResult<ItemsBuilder<'r, 't>> {
         let mut values = ItemsBuilder::of(items.len(), self.meter)?;
         for item in items {
             values.push(self.evaluate(item)?)?;
@@ -293,7 +297,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         Ok(values)
     }
 
-    fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> Outcome<Value<'r>> {
+    fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> RenderResult<Value<'r>> {
         let bytes = items.len() * 2 * ITEM_BYTES;
         self.meter.items(items.len())?;
         self.meter.hold(bytes)?;
@@ -314,8 +318,8 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     fn evaluate_compare(
         &mut self,
         first: &'r Expression,
-        rest: &'r [(Comparison, Expression)],
-    ) -> Outcome<Value<'r>> {
+        rest: &'r [(ComparisonOperator, Expression)],
+    ) -> RenderResult<Value<'r>> {
         if let (Some(_), Expression::Filter(Filter::Length, parts), [(comparison, right)]) =
             (&self.trace, first, rest)
         {
@@ -341,10 +345,10 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     /// have the same length.
     fn compare_length(
         &mut self,
-        comparison: Comparison,
+        comparison: ComparisonOperator,
         of: &'r Expression,
         other: &'r Expression,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let value = self.evaluate(of)?;
         let length = Filter::Length.apply(&value, CallArguments::default(), self.meter)?;
         let other = self.evaluate(other)?;
@@ -363,7 +367,7 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         &mut self,
         value: &'r Expression,
         bounds: &'r [Option<Expression>; 3],
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let value = self.evaluate(value)?;
         let mut numbers = [Value::None, Value::None, Value::None];
         for (number, bound) in numbers.iter_mut().zip(bounds) {
@@ -377,7 +381,10 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
         Ok(result)
     }
 
-    pub(crate) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<CallArguments<'r>> {
+    pub(crate) fn arguments(
+        &mut self,
+        arguments: &'r Arguments,
+    ) -> RenderResult<CallArguments<'r>> {
         let positional = self.evaluate_all(&arguments.positional)?;
         let mut named = Vec::with_capacity(arguments.named.len());
         for (name, value) in &arguments.named {
@@ -396,7 +403,11 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// Adds the items of a list as arguments by position.
-    fn add_list(&mut self, arguments: &mut CallArguments<'r>, list: &Value<'r>) -> Outcome<()> {
+    fn add_list(
+        &mut self,
+        arguments: &mut CallArguments<'r>,
+        list: &Value<'r>,
+    ) -> RenderResult<()> {
         if let Some(trace) = &mut self.trace {
             trace.items(list);
         }
@@ -412,7 +423,11 @@ impl<'r, 't, 'm: 'r> Interpreter<'r, 't, 'm> {
     }
 
     /// Adds the entries of a dict as arguments by name.
-    fn add_dict(&mut self, arguments: &mut CallArguments<'r>, dict: &Value<'r>) -> Outcome<()> {
+    fn add_dict(
+        &mut self,
+        arguments: &mut CallArguments<'r>,
+        dict: &Value<'r>,
+    ) -> RenderResult<()> {
         let Value::Dict(entries) = dict else {
             let reason = format!("{} gives no arguments by `**`", dict.type_name());
             return Err(Failure::error(reason));

@@ -34,49 +34,49 @@ const FREE: usize = 64;
 #[derive(Debug)]
 pub struct IterationMemo<'m> {
     /// The outer expressions of each loop, by its address.
-    pub(super) loops: HashMap<Site, LoopInvariants<'m>, RandomState>,
+    pub(super) loops: HashMap<LoopSite, LoopInvariants<'m>, RandomState>,
     /// The outer expressions of all macros.
     pub(super) macros: LoopInvariants<'m>,
     /// The messages and other objects of the conversation, which outlive all renders.
     pub(super) objects: HashSet<*const Map, RandomState>,
-    pub(super) known: HashMap<MemoKey, Node, RandomState>,
+    pub(super) known: HashMap<MemoKey, MemoNode, RandomState>,
     /// Bytes of the texts that are kept.
     pub(super) bytes: usize,
     /// The iteration that runs.
-    pub(super) current: Option<Recording>,
+    pub(super) current: Option<IterationRecording>,
     /// The number of iterations of each loop, or calls of each macro, that were recorded and repeated.
-    pub(super) counts: HashMap<Site, Counts, RandomState>,
+    pub(super) counts: HashMap<LoopSite, IterationCounts, RandomState>,
 }
 
 /// The address of a loop or a macro.
-pub(super) type Site = usize;
+pub(super) type LoopSite = usize;
 
-/// How often the iterations of a loop, or the calls of a macro, were recorded and repeated.
+/// The numbers of recorded and of repeated iterations of a loop, or calls of a macro.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct IterationCounts {
     pub(super) recorded: usize,
     pub(super) repeated: usize,
 }
 
 /// The object of an iteration, or the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Subject {
+pub(super) enum IterationSubject {
     /// The object that a loop is at.
     Object(*const Map),
     /// The arguments of a macro, with the names of those that are given by name.
-    Arguments(Box<[(Box<str>, Seen)]>),
+    Arguments(Box<[(Box<str>, SeenValue)]>),
 }
 
 /// The key of the iterations of a loop for an object, or of the calls of a macro with some arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MemoKey {
-    pub(super) site: Site,
-    pub(super) subject: Subject,
+    pub(super) site: LoopSite,
+    pub(super) subject: IterationSubject,
 }
 
 /// Something from outside of an iteration that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum OuterRead {
     /// An outer expression of the loop, by its number.
     Expression(usize),
     /// A variable, when the scope of the iteration or of a macro is entered.
@@ -87,7 +87,7 @@ pub(super) enum Read {
 
 /// The value of a read, or of an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Seen {
+pub(super) enum SeenValue {
     Undefined,
     None,
     Bool(bool),
@@ -105,16 +105,19 @@ pub(super) enum Seen {
 
 /// The iterations that are known for a message, by what they read.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum MemoNode {
     /// Another read, and what follows for each of its values.
-    Read(Read, Vec<(Seen, Node)>),
+    Read(OuterRead, Vec<(SeenValue, MemoNode)>),
     /// The end of an iteration.
     Done(Effects),
 }
 
-impl Node {
+impl MemoNode {
     /// The path of an iteration.
-    fn behind(reads: impl DoubleEndedIterator<Item = (Read, Seen)>, effects: Effects) -> Self {
+    fn behind(
+        reads: impl DoubleEndedIterator<Item = (OuterRead, SeenValue)>,
+        effects: Effects,
+    ) -> Self {
         let done = Self::Done(effects);
         reads.rev().fold(done, |node, (read, seen)| Self::Read(read, vec![(seen, node)]))
     }
@@ -125,7 +128,7 @@ impl Node {
 pub(super) struct Effects {
     pub(super) printed: Box<str>,
     /// The attributes of namespaces that it assigned, with their values at its end.
-    pub(super) assigned: Vec<(Slot, Box<str>, Seen)>,
+    pub(super) assigned: Vec<(Slot, Box<str>, SeenValue)>,
     pub(super) flow: Flow,
     pub(super) work: u64,
     pub(super) left: LeftBehind,
@@ -133,9 +136,9 @@ pub(super) struct Effects {
 
 /// An iteration that runs.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(super) struct IterationRecording {
     pub(super) key: MemoKey,
-    pub(super) reads: Vec<(Read, Seen)>,
+    pub(super) reads: Vec<(OuterRead, SeenValue)>,
     pub(super) assigned: Vec<(Slot, Box<str>)>,
     /// The namespaces that it made.
     pub(super) namespaces: Vec<*const ()>,
@@ -162,81 +165,83 @@ impl<'m> IterationMemo<'m> {
     }
 
     /// The outer expressions of a loop, or of all macros.
-    pub(super) fn reads(&self, site: Site) -> &LoopInvariants<'m> {
+    pub(super) fn reads(&self, site: LoopSite) -> &LoopInvariants<'m> {
         self.loops.get(&site).unwrap_or(&self.macros)
     }
 
     /// True if to record more of a loop or macro would be in vain: what was recorded has rarely been repeated.
-    pub(super) fn is_vain(&self, site: Site) -> bool {
-        let Counts { recorded, repeated } = self.counts.get(&site).copied().unwrap_or_default();
+    pub(super) fn is_vain(&self, site: LoopSite) -> bool {
+        let IterationCounts { recorded, repeated } =
+            self.counts.get(&site).copied().unwrap_or_default();
         recorded > FREE + 4 * self.objects.len() && repeated < recorded
     }
 
     /// A copy of a value, to compare with another render's; `None` for a kind of value that cannot be compared.
-    pub(super) fn seen(&self, value: &Value<'_>) -> Option<Seen> {
+    pub(super) fn seen(&self, value: &Value<'_>) -> Option<SeenValue> {
         let known =
             |object: &Map| Some(std::ptr::from_ref(object)).filter(|it| self.objects.contains(it));
         Some(match value {
-            Value::Undefined => Seen::Undefined,
-            Value::None => Seen::None,
-            Value::Bool(value) => Seen::Bool(*value),
-            Value::Int(value) => Seen::Int(*value),
-            Value::Float(value) => Seen::Float(value.to_bits()),
-            Value::String(text) => Seen::Text((**text).into()),
-            Value::Safe(text) => Seen::SafeText((**text).into()),
-            Value::Dict(Dict::Data(object)) => Seen::Object(known(object)?),
+            Value::Undefined => SeenValue::Undefined,
+            Value::None => SeenValue::None,
+            Value::Bool(value) => SeenValue::Bool(*value),
+            Value::Int(value) => SeenValue::Int(*value),
+            Value::Float(value) => SeenValue::Float(value.to_bits()),
+            Value::String(text) => SeenValue::Text((**text).into()),
+            Value::Safe(text) => SeenValue::SafeText((**text).into()),
+            Value::Dict(Dict::Data(object)) => SeenValue::Object(known(object)?),
             Value::List(items) if items.len() <= MOST_OBJECTS => {
                 let objects = items.iter().map(|item| match item {
                     Value::Dict(Dict::Data(object)) => known(object),
                     _ => None,
                 });
-                Seen::Objects(objects.collect::<Option<_>>()?)
+                SeenValue::Objects(objects.collect::<Option<_>>()?)
             }
-            Value::Macro(definition) => Seen::Macro(std::ptr::from_ref(*definition)),
-            Value::Function(function) => Seen::Function(*function),
+            Value::Macro(definition) => SeenValue::Macro(std::ptr::from_ref(*definition)),
+            Value::Function(function) => SeenValue::Function(*function),
             _ => return None,
         })
     }
 
     /// True if a value is as one that was seen. Copies no text, unlike [`seen`](Self::seen).
-    pub(super) fn is_as(seen: &Seen, value: &Value<'_>) -> bool {
+    pub(super) fn is_as(seen: &SeenValue, value: &Value<'_>) -> bool {
         match (seen, value) {
-            (Seen::Undefined, Value::Undefined) | (Seen::None, Value::None) => true,
-            (Seen::Bool(seen), Value::Bool(value)) => seen == value,
-            (Seen::Int(seen), Value::Int(value)) => seen == value,
-            (Seen::Float(seen), Value::Float(value)) => *seen == value.to_bits(),
-            (Seen::Text(seen), Value::String(text)) | (Seen::SafeText(seen), Value::Safe(text)) => {
-                **seen == **text
+            (SeenValue::Undefined, Value::Undefined) | (SeenValue::None, Value::None) => true,
+            (SeenValue::Bool(seen), Value::Bool(value)) => seen == value,
+            (SeenValue::Int(seen), Value::Int(value)) => seen == value,
+            (SeenValue::Float(seen), Value::Float(value)) => *seen == value.to_bits(),
+            (SeenValue::Text(seen), Value::String(text))
+            | (SeenValue::SafeText(seen), Value::Safe(text)) => **seen == **text,
+            (SeenValue::Object(seen), Value::Dict(Dict::Data(object))) => {
+                std::ptr::eq(*seen, *object)
             }
-            (Seen::Object(seen), Value::Dict(Dict::Data(object))) => std::ptr::eq(*seen, *object),
-            (Seen::Objects(seen), Value::List(items)) => {
+            (SeenValue::Objects(seen), Value::List(items)) => {
                 let is_same = |(seen, item): (&*const Map, Value<'_>)| match item {
                     Value::Dict(Dict::Data(object)) => std::ptr::eq(*seen, object),
                     _ => false,
                 };
                 seen.len() == items.len() && seen.iter().zip(items.iter()).all(is_same)
             }
-            (Seen::Macro(seen), Value::Macro(definition)) => std::ptr::eq(*seen, *definition),
-            (Seen::Function(seen), Value::Function(function)) => seen == function,
+            (SeenValue::Macro(seen), Value::Macro(definition)) => std::ptr::eq(*seen, *definition),
+            (SeenValue::Function(seen), Value::Function(function)) => seen == function,
             _ => false,
         }
     }
 
     /// Keeps an iteration.
-    pub(super) fn keep(&mut self, recording: Recording, effects: Effects) {
+    pub(super) fn keep(&mut self, recording: IterationRecording, effects: Effects) {
         self.bytes += effects.printed.len();
         let mut reads = recording.reads.into_iter();
         let Some(mut node) = self.known.get_mut(&recording.key) else {
-            self.known.insert(recording.key, Node::behind(reads, effects));
+            self.known.insert(recording.key, MemoNode::behind(reads, effects));
             return;
         };
         // Iterations that have seen the same so far read the same next.
-        while let (Node::Read(known, branches), Some((read, seen))) = (node, reads.next()) {
+        while let (MemoNode::Read(known, branches), Some((read, seen))) = (node, reads.next()) {
             if *known != read {
                 return;
             }
             let Some(at) = branches.iter().position(|(known, _)| *known == seen) else {
-                branches.push((seen, Node::behind(reads, effects)));
+                branches.push((seen, MemoNode::behind(reads, effects)));
                 return;
             };
             node = &mut branches[at].1;

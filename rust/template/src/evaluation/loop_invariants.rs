@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use foldhash::fast::RandomState;
 
 use crate::language::tree::{
-    Arguments, AssignmentTarget, Captured, Expression, For, Load, Macro, Scope, Slot, Statement,
-    StatementKind, Template,
+    Arguments, AssignmentTarget, Captured, Expression, ForLoop, Macro, Scope, Slot, Statement,
+    StatementKind, Template, VariableLoad,
 };
 use crate::language::visit::children;
 
@@ -70,7 +70,7 @@ pub(super) fn reads_of(
 }
 
 /// Finds the loops and macros of statements, but for those inside of a loop.
-fn find<'m>(body: &'m [Statement], loops: &mut Vec<&'m For>, macros: &mut Vec<&'m Macro>) {
+fn find<'m>(body: &'m [Statement], loops: &mut Vec<&'m ForLoop>, macros: &mut Vec<&'m Macro>) {
     for statement in body {
         match &statement.kind {
             StatementKind::If(branches, otherwise) => {
@@ -106,7 +106,7 @@ impl<'m> LoopInvariants<'m> {
         }
     }
 
-    fn assigned_in_loop(&mut self, statement: &For) {
+    fn assigned_in_loop(&mut self, statement: &ForLoop) {
         self.assigned(&statement.target);
         if let Some(name) = &statement.looping {
             self.add_inner(name.slot);
@@ -131,7 +131,7 @@ impl<'m> LoopInvariants<'m> {
         }
     }
 
-    fn entered(&mut self, enter: &[(Slot, Load)]) {
+    fn entered(&mut self, enter: &[(Slot, VariableLoad)]) {
         for (slot, _) in enter {
             self.add_inner(*slot);
         }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::evaluation::flow::{Flow, LeftBehind};
 use crate::evaluation::render::Interpreter;
-use crate::failure::{Failure, Outcome};
-use crate::language::tree::For;
+use crate::failure::{Failure, RenderResult};
+use crate::language::tree::ForLoop;
 use crate::values::items::length;
 use crate::values::make::ITEM_BYTES;
 use crate::values::texts::text::Text;
@@ -31,7 +31,7 @@ struct BeforeTurn {
 
 impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     /// Runs a loop.
-    pub(crate) fn run_for(&mut self, statement: &'r For) -> Outcome<Flow> {
+    pub(crate) fn run_for(&mut self, statement: &'r ForLoop) -> RenderResult<Flow> {
         let source = self.evaluate(&statement.items)?;
         // A loop over a text that does the same for each of its characters.
         let text = source.as_text().filter(|_| statement.is_uniform).cloned();
@@ -102,7 +102,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
 
     /// Repeats the first turn of a loop for the other characters of a text, if they do the same. Otherwise returns
     /// `false`.
-    fn repeat_turn(&mut self, before: BeforeTurn, text: &str) -> Outcome<bool> {
+    fn repeat_turn(&mut self, before: BeforeTurn, text: &str) -> RenderResult<bool> {
         let now = self.before_turn();
         let is_alone = now.left == before.left && now.spans == before.spans;
         if is_alone && now.printed == before.printed && now.pieces == before.pieces {
@@ -147,7 +147,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Fetches the next item that passes the loop's test, without advancing to it.
-    fn fetch(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
+    fn fetch(&mut self, state: &Loop<'r>) -> RenderResult<Option<Value<'r>>> {
         if let Some(item) = state.state.borrow_mut().ahead.pop_front() {
             return Ok(Some(item));
         }
@@ -170,7 +170,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Advances to the next item.
-    fn advance(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
+    fn advance(&mut self, state: &Loop<'r>) -> RenderResult<Option<Value<'r>>> {
         let peeked = std::mem::take(&mut state.state.borrow_mut().after);
         let item = match peeked {
             Peeked::Item(item) => Some(item),
@@ -188,7 +188,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// The next item, without advancing to it.
-    fn peek(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
+    fn peek(&mut self, state: &Loop<'r>) -> RenderResult<Option<Value<'r>>> {
         match &state.state.borrow().after {
             Peeked::Item(item) => return Ok(Some(item.clone())),
             Peeked::End => return Ok(None),
@@ -199,7 +199,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         Ok(item)
     }
 
-    fn loop_length(&mut self, state: &Loop<'r>) -> Outcome<usize> {
+    fn loop_length(&mut self, state: &Loop<'r>) -> RenderResult<usize> {
         if let Some(length) = state.state.borrow().length {
             return Ok(length);
         }
@@ -227,7 +227,11 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// The value of an attribute of `loop`.
-    pub(crate) fn loop_attribute(&mut self, state: &Loop<'r>, name: &str) -> Outcome<Value<'r>> {
+    pub(crate) fn loop_attribute(
+        &mut self,
+        state: &Loop<'r>,
+        name: &str,
+    ) -> RenderResult<Value<'r>> {
         let count = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let index = state.state.borrow().index;
         self.left.looked += 1;

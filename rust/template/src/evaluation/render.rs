@@ -9,10 +9,10 @@ use crate::evaluation::flow::{Flow, LeftBehind};
 use crate::evaluation::input::Input;
 use crate::evaluation::iteration_memo::IterationMemo;
 use crate::evaluation::sources::{PrintedInputs, TextSources};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::json::Map;
 use crate::language::tree::{
-    AssignmentTarget, Captured, Load, Scope, Slot, Statement, StatementKind, Template,
+    AssignmentTarget, Captured, Scope, Slot, Statement, StatementKind, Template, VariableLoad,
 };
 use crate::programs::trace::Trace;
 use crate::render_limits::Meter;
@@ -36,14 +36,14 @@ pub struct RenderOutput {
 
 /// The part of a render that is followed beside its text.
 #[derive(Debug)]
-pub enum Following<'t, 'r, 'm> {
+pub enum FollowedParts<'t, 'r, 'm> {
     /// Nothing.
     Nothing,
     /// The run, to record it as a program.
     Trace(&'t mut Trace<'r>),
     /// The printed values of the inputs, for [`RenderOutput::shown`], and perhaps the run.
     Sources(Option<&'t mut Trace<'r>>),
-    /// The iterations of loops, to repeat those that other renders of the same messages at the same time have made.
+    /// The recorded iterations of loops, shared with other renders of the same messages.
     Memo(&'t mut IterationMemo<'m>),
 }
 
@@ -58,7 +58,12 @@ impl Template {
         trace: Option<&mut Trace<'r>>,
         meter: &Meter<'_>,
     ) -> Result<RenderOutput, (usize, String)> {
-        self.render_following(now, input, trace.map_or(Following::Nothing, Following::Trace), meter)
+        self.render_following(
+            now,
+            input,
+            trace.map_or(FollowedParts::Nothing, FollowedParts::Trace),
+            meter,
+        )
     }
 
     /// Renders the template as [`render`](Self::render) does.
@@ -66,18 +71,18 @@ impl Template {
         &'r self,
         now: NaiveDateTime,
         input: impl Fn(&str) -> Option<Input<'r>>,
-        following: Following<'t, 'r, 'm>,
+        following: FollowedParts<'t, 'r, 'm>,
         meter: &Meter<'_>,
     ) -> Result<RenderOutput, (usize, String)> {
         let (mut trace, mut sources, mut memo) = (None, None, None);
         match following {
-            Following::Nothing => {}
-            Following::Trace(own) => trace = Some(own),
-            Following::Sources(own) => {
+            FollowedParts::Nothing => {}
+            FollowedParts::Trace(own) => trace = Some(own),
+            FollowedParts::Sources(own) => {
                 trace = own;
                 sources = Some(TextSources::default());
             }
-            Following::Memo(shared) => memo = Some(shared),
+            FollowedParts::Memo(shared) => memo = Some(shared),
         }
         let inputs = self.inputs.iter().map(|name| {
             let value = input(name).map(Input::value);
@@ -190,36 +195,36 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Sets the initial values of a scope's variables.
-    pub(crate) fn enter(&mut self, loads: &[(Slot, Load)]) -> Outcome<()> {
+    pub(crate) fn enter(&mut self, loads: &[(Slot, VariableLoad)]) -> RenderResult<()> {
         self.meter.items(loads.len())?;
         for (slot, load) in loads {
             if self.is_recording {
                 self.note_load(load);
             }
             let value = match load {
-                Load::Parameter => continue,
-                Load::Input(index) => self.inputs[*index].clone(),
-                Load::Copy(outer) => self.get(*outer).clone(),
-                Load::Undefined => Value::Undefined,
+                VariableLoad::Parameter => continue,
+                VariableLoad::Input(index) => self.inputs[*index].clone(),
+                VariableLoad::Copy(outer) => self.get(*outer).clone(),
+                VariableLoad::Undefined => Value::Undefined,
             };
             self.set(*slot, value);
         }
         Ok(())
     }
 
-    pub(crate) fn run_scope(&mut self, scope: &'r Scope) -> Outcome<Flow> {
+    pub(crate) fn run_scope(&mut self, scope: &'r Scope) -> RenderResult<Flow> {
         self.enter(&scope.enter)?;
         self.run(&scope.body)
     }
 
-    pub(crate) fn run(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
+    pub(crate) fn run(&mut self, body: &'r [Statement]) -> RenderResult<Flow> {
         self.meter.descend()?;
         let flow = self.run_all(body);
         self.meter.ascend();
         flow
     }
 
-    fn run_all(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
+    fn run_all(&mut self, body: &'r [Statement]) -> RenderResult<Flow> {
         for statement in body {
             self.line = statement.line;
             self.meter.step()?;
@@ -234,7 +239,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         Ok(Flow::Next)
     }
 
-    fn execute(&mut self, statement: &'r Statement) -> Outcome<Flow> {
+    fn execute(&mut self, statement: &'r Statement) -> RenderResult<Flow> {
         match &statement.kind {
             StatementKind::Text(text) => {
                 self.meter.write(&mut self.output.text, text)?;
@@ -308,7 +313,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// The output of a block, or what its filters make of it.
-    fn run_captured(&mut self, captured: &'r Captured) -> Outcome<(Flow, Value<'r>)> {
+    fn run_captured(&mut self, captured: &'r Captured) -> RenderResult<(Flow, Value<'r>)> {
         let (flow, text) = self.capture(|renderer| renderer.run_scope(&captured.scope))?;
         match &captured.filtered {
             Some((output, filters)) if flow == Flow::Next => {
@@ -322,8 +327,8 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     /// Runs `run`, and returns its output as a value.
     pub(crate) fn capture<T>(
         &mut self,
-        run: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<(T, Value<'r>)> {
+        run: impl FnOnce(&mut Self) -> RenderResult<T>,
+    ) -> RenderResult<(T, Value<'r>)> {
         let outer = std::mem::take(&mut self.output.text);
         let printed = self.trace.as_mut().map(|trace| trace.divert());
         let sources = self.sources.as_mut().map(TextSources::divert);
@@ -340,7 +345,11 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         Ok((result?, text))
     }
 
-    pub(crate) fn assign(&mut self, target: &'r AssignmentTarget, value: Value<'r>) -> Outcome<()> {
+    pub(crate) fn assign(
+        &mut self,
+        target: &'r AssignmentTarget,
+        value: Value<'r>,
+    ) -> RenderResult<()> {
         match target {
             AssignmentTarget::Name(name) => self.set(name.slot, value),
             AssignmentTarget::Tuple(targets) => {

@@ -4,23 +4,24 @@ use std::rc::Rc;
 
 use crate::evaluation::flow::{Flow, LeftBehind};
 use crate::evaluation::iteration_memo::{
-    Effects, IterationMemo, MOST_BYTES, MemoKey, Node, Read, Recording, Seen, Site, Subject,
+    Effects, IterationMemo, IterationRecording, IterationSubject, LoopSite, MOST_BYTES, MemoKey,
+    MemoNode, OuterRead, SeenValue,
 };
 use crate::evaluation::loop_invariants::LoopInvariants;
 use crate::evaluation::render::Interpreter;
-use crate::failure::Outcome;
+use crate::failure::RenderResult;
 use crate::json::Map;
-use crate::language::tree::{Expression, For, Load, Macro, Name, Slot};
+use crate::language::tree::{Expression, ForLoop, Macro, Slot, Variable, VariableLoad};
 use crate::values::arguments::CallArguments;
 use crate::values::value::{Dict, Value};
 
-fn site_of<T>(it: &T) -> Site {
+fn site_of<T>(it: &T) -> LoopSite {
     std::ptr::from_ref(it).addr()
 }
 
 impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     /// True if the iterations of a loop may be known.
-    pub(crate) fn remembers(&self, statement: &For) -> bool {
+    pub(crate) fn remembers(&self, statement: &ForLoop) -> bool {
         let Some(memo) = &self.memo else { return false };
         let is_outermost = !self.is_recording && self.frames.is_empty();
         let site = site_of(statement);
@@ -31,7 +32,11 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Runs an iteration for `item` of a loop that is [remembered](Self::remembers), or repeats it.
-    pub(crate) fn run_remembered(&mut self, statement: &'r For, item: &Value<'r>) -> Outcome<Flow> {
+    pub(crate) fn run_remembered(
+        &mut self,
+        statement: &'r ForLoop,
+        item: &Value<'r>,
+    ) -> RenderResult<Flow> {
         let object = match (item, &self.memo) {
             (Value::Dict(Dict::Data(object)), Some(memo)) => {
                 Some(*object).filter(|object| memo.objects.contains(&std::ptr::from_ref(*object)))
@@ -39,7 +44,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             _ => None,
         };
         let Some(object) = object else { return self.run_scope(&statement.scope) };
-        let key = MemoKey { site: site_of(statement), subject: Subject::Object(object) };
+        let key = MemoKey { site: site_of(statement), subject: IterationSubject::Object(object) };
         if let Some(flow) = self.repeat_known(&key, Some(object))? {
             return Ok(flow);
         }
@@ -61,7 +66,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         definition: &'r Macro,
         arguments: CallArguments<'r>,
         caller: Value<'r>,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let is_outermost = !self.is_recording && self.frames.is_empty();
         let memo = self.memo.as_ref().filter(|memo| {
             is_outermost && matches!(caller, Value::Undefined) && !memo.is_vain(site_of(definition))
@@ -75,7 +80,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         let Some(seen) = seen.filter(|_| !self.holds_generators()) else {
             return self.call_macro(definition, arguments, caller);
         };
-        let key = MemoKey { site: site_of(definition), subject: Subject::Arguments(seen) };
+        let key = MemoKey { site: site_of(definition), subject: IterationSubject::Arguments(seen) };
         if let (Some(_), text) = self.capture(|it| it.repeat_known(&key, None))? {
             return Ok(text);
         }
@@ -92,7 +97,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     fn begin_recording(&mut self, key: MemoKey) -> Option<usize> {
         let memo = self.memo.as_mut().filter(|memo| memo.bytes < MOST_BYTES)?;
         memo.counts.entry(key.site).or_default().recorded += 1;
-        memo.current = Some(Recording {
+        memo.current = Some(IterationRecording {
             key,
             reads: Vec::new(),
             assigned: Vec::new(),
@@ -106,7 +111,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Ends a recording that [has begun](Self::begin_recording), and returns it if it may be kept.
-    fn end_recording(&mut self, spans: Option<usize>) -> Option<Recording> {
+    fn end_recording(&mut self, spans: Option<usize>) -> Option<IterationRecording> {
         self.is_recording = false;
         let spans = spans?;
         let recording = self.memo.as_mut()?.current.take()?;
@@ -114,8 +119,8 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Keeps an iteration or a call that has ended.
-    fn keep_recording(&mut self, recording: Recording, flow: Flow, printed: Box<str>) {
-        let mut assigned: Vec<(Slot, Box<str>, Seen)> =
+    fn keep_recording(&mut self, recording: IterationRecording, flow: Flow, printed: Box<str>) {
+        let mut assigned: Vec<(Slot, Box<str>, SeenValue)> =
             Vec::with_capacity(recording.assigned.len());
         for (slot, name) in &recording.assigned {
             if assigned.iter().any(|(known, before, _)| known == slot && before == name) {
@@ -126,8 +131,10 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
             let seen = attributes.get(name).zip(self.memo.as_ref());
             let Some(seen) = seen.and_then(|(value, memo)| memo.seen(value)) else { return };
             let is_reproducible = match &seen {
-                Seen::Object(object) => recording.key.subject == Subject::Object(*object),
-                Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => false,
+                SeenValue::Object(object) => {
+                    recording.key.subject == IterationSubject::Object(*object)
+                }
+                SeenValue::Objects(_) | SeenValue::Macro(_) | SeenValue::Function(_) => false,
                 _ => true,
             };
             if !is_reproducible {
@@ -148,18 +155,22 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Repeats an iteration or a call, if one is known that reads what is there now.
-    fn repeat_known(&mut self, key: &MemoKey, object: Option<&'r Map>) -> Outcome<Option<Flow>> {
+    fn repeat_known(
+        &mut self,
+        key: &MemoKey,
+        object: Option<&'r Map>,
+    ) -> RenderResult<Option<Flow>> {
         let Some(memo) = self.memo.take() else { return Ok(None) };
         let (before, left) = (self.meter.mark(), self.left);
         let mut node = memo.known.get(key);
-        while let Some(Node::Read(read, branches)) = node {
+        while let Some(MemoNode::Read(read, branches)) = node {
             let value = match read {
-                Read::Expression(number) => {
+                OuterRead::Expression(number) => {
                     let outer = &memo.reads(key.site).expressions;
                     self.evaluate(outer[*number].expression).ok()
                 }
-                Read::Slot(slot) => Some(self.get(*slot).clone()),
-                Read::Input(number) => Some(self.inputs[*number].clone()),
+                OuterRead::Slot(slot) => Some(self.get(*slot).clone()),
+                OuterRead::Input(number) => Some(self.inputs[*number].clone()),
             };
             let follows = |value: &Value<'_>| {
                 branches.iter().find(|(seen, _)| IterationMemo::is_as(seen, value))
@@ -170,7 +181,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         self.meter.rewind(before);
         self.left = left;
         let result = match node {
-            Some(Node::Done(effects)) => self.apply(effects, object).map(Some),
+            Some(MemoNode::Done(effects)) => self.apply(effects, object).map(Some),
             _ => Ok(None),
         };
         if let Ok(Some(_)) = result {
@@ -181,24 +192,29 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Repeats the effects of an iteration or a call.
-    fn apply(&mut self, effects: &Effects, object: Option<&'r Map>) -> Outcome<Flow> {
+    fn apply(&mut self, effects: &Effects, object: Option<&'r Map>) -> RenderResult<Flow> {
         self.meter.repeat(effects.work)?;
         self.meter.hold(effects.printed.len())?;
         self.output.text.push_str(&effects.printed);
         for (slot, name, seen) in &effects.assigned {
             let text = |text: &str| self.meter.string(text.to_owned());
             let value = match seen {
-                Seen::Undefined => Value::Undefined,
-                Seen::Bool(value) => Value::Bool(*value),
-                Seen::Int(value) => Value::Int(*value),
-                Seen::Float(bits) => Value::Float(f64::from_bits(*bits)),
-                Seen::Text(seen) => text(seen)?,
-                Seen::SafeText(seen) => match text(seen)? {
+                SeenValue::Undefined => Value::Undefined,
+                SeenValue::Bool(value) => Value::Bool(*value),
+                SeenValue::Int(value) => Value::Int(*value),
+                SeenValue::Float(bits) => Value::Float(f64::from_bits(*bits)),
+                SeenValue::Text(seen) => text(seen)?,
+                SeenValue::SafeText(seen) => match text(seen)? {
                     Value::String(text) => Value::Safe(text),
                     other => other,
                 },
-                Seen::Object(_) => object.map_or(Value::None, |it| Value::Dict(Dict::Data(it))),
-                Seen::None | Seen::Objects(_) | Seen::Macro(_) | Seen::Function(_) => Value::None,
+                SeenValue::Object(_) => {
+                    object.map_or(Value::None, |it| Value::Dict(Dict::Data(it)))
+                }
+                SeenValue::None
+                | SeenValue::Objects(_)
+                | SeenValue::Macro(_)
+                | SeenValue::Function(_) => Value::None,
             };
             if let Value::Namespace(attributes) = self.get(*slot) {
                 attributes.borrow_mut().insert(name.clone(), value);
@@ -215,7 +231,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     pub(crate) fn evaluate_recorded(
         &mut self,
         expression: &'r Expression,
-    ) -> Option<Outcome<Value<'r>>> {
+    ) -> Option<RenderResult<Value<'r>>> {
         let (current, reads) = self.current_recording()?;
         let Some(&number) = reads.numbers.get(&std::ptr::from_ref(expression)) else {
             // `loop` itself may be read anywhere.
@@ -238,25 +254,27 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
         self.is_recording = true;
         match &value {
             Ok(_) if is_own => {}
-            Ok(value) => self.note_read(Read::Expression(number), value),
+            Ok(value) => self.note_read(OuterRead::Expression(number), value),
             Err(_) => self.spoil_recording(),
         }
         Some(value)
     }
 
     /// The iteration that is recorded, and the reads of its loop.
-    fn current_recording(&self) -> Option<(&Recording, &LoopInvariants<'m>)> {
+    fn current_recording(&self) -> Option<(&IterationRecording, &LoopInvariants<'m>)> {
         let memo = self.memo.as_ref()?;
         let current = memo.current.as_ref()?;
         Some((current, memo.reads(current.key.site)))
     }
 
     /// Notes that the scope of an iteration, or of a macro, is entered.
-    pub(crate) fn note_load(&mut self, load: &Load) {
+    pub(crate) fn note_load(&mut self, load: &VariableLoad) {
         let (read, value) = match load {
-            Load::Parameter | Load::Undefined => return,
-            Load::Input(number) => (Read::Input(*number), self.inputs[*number].clone()),
-            Load::Copy(slot) => {
+            VariableLoad::Parameter | VariableLoad::Undefined => return,
+            VariableLoad::Input(number) => {
+                (OuterRead::Input(*number), self.inputs[*number].clone())
+            }
+            VariableLoad::Copy(slot) => {
                 let Some((_, reads)) = self.current_recording() else { return };
                 if reads.is_slot_of_loop(*slot) {
                     self.spoil_recording();
@@ -265,13 +283,13 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
                 if !reads.is_outer(*slot) {
                     return;
                 }
-                (Read::Slot(*slot), self.get(*slot).clone())
+                (OuterRead::Slot(*slot), self.get(*slot).clone())
             }
         };
         self.note_read(read, &value);
     }
 
-    fn note_read(&mut self, read: Read, value: &Value<'r>) {
+    fn note_read(&mut self, read: OuterRead, value: &Value<'r>) {
         let Some(memo) = &mut self.memo else { return };
         let Some(current) = &memo.current else { return };
         if current.reads.iter().any(|(known, _)| *known == read) {
@@ -292,7 +310,7 @@ impl<'r, 'm: 'r> Interpreter<'r, '_, 'm> {
     }
 
     /// Notes an assignment to an attribute of the namespace in a variable.
-    pub(crate) fn note_assigned(&mut self, name: &Name, attribute: &str) {
+    pub(crate) fn note_assigned(&mut self, name: &Variable, attribute: &str) {
         let Value::Namespace(attributes) = self.get(name.slot) else { return };
         let address = Rc::as_ptr(attributes).cast::<()>();
         let Some((current, reads)) = self.current_recording() else { return };
@@ -325,7 +343,7 @@ mod tests {
 
     use crate::evaluation::input::Input;
     use crate::evaluation::iteration_memo::IterationMemo;
-    use crate::evaluation::render::{Following, RenderOutput};
+    use crate::evaluation::render::{FollowedParts, RenderOutput};
     use crate::json::{Json, Map};
     use crate::language::tree::Template;
     use crate::render_limits::{Allowance, Meter};
@@ -470,7 +488,7 @@ mod tests {
             let output = template.render_following(
                 NaiveDateTime::default(),
                 input,
-                Following::Memo(&mut memo),
+                FollowedParts::Memo(&mut memo),
                 &meter,
             );
             let text: String = (0..8).flat_map(|n| [token.clone(), n.to_string()]).collect();
@@ -513,7 +531,7 @@ mod tests {
                         let again = template.render_following(
                             NaiveDateTime::default(),
                             input,
-                            Following::Memo(&mut memo),
+                            FollowedParts::Memo(&mut memo),
                             &two,
                         );
                         let text = |it: Result<_, _>| it.map(|it: RenderOutput| it.text);

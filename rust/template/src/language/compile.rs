@@ -1,14 +1,14 @@
 //! Compiles the source of a template.
 
 use crate::failure::Refusal;
-use crate::language::lexer::Token;
+use crate::language::lexer::LexerToken;
 use crate::language::tree::Template;
-use crate::language::{lexer, parser, scope};
+use crate::language::{lexer, scope, template_parser};
 
 impl Template {
     /// Compiles a template, or refuses the first construct that is not known to render as in `transformers`.
     pub fn compile(source: &str) -> Result<Self, Refusal> {
-        let (body, generates) = parser::parse(&lexer::normalize(source))?;
+        let (body, generates) = template_parser::parse(&lexer::normalize(source))?;
         Ok(scope::resolve(body, generates))
     }
 
@@ -23,8 +23,8 @@ impl Template {
         let (mut data, mut literals) = (Vec::new(), Vec::new());
         for (token, _) in tokens {
             match token {
-                Token::Data(text) => data.push(text),
-                Token::String(text) => literals.push(text),
+                LexerToken::Data(text) => data.push(text),
+                LexerToken::String(text) => literals.push(text),
                 _ => {}
             }
         }

@@ -2,13 +2,13 @@
 
 use crate::failure::Refusal;
 use crate::language::filters::Filter;
-use crate::language::lexer::Token;
-use crate::language::operators::{Binary, Comparison};
-use crate::language::parser::Parser;
+use crate::language::lexer::LexerToken;
+use crate::language::operators::{BinaryOperator, ComparisonOperator};
 use crate::language::predicates::Predicate;
-use crate::language::tree::{Arguments, Expression, Literal, Name, Slot, Unrendered};
+use crate::language::template_parser::TemplateParser;
+use crate::language::tree::{Arguments, Expression, Literal, Slot, Unrendered, Variable};
 
-type Parsed = Result<Expression, Refusal>;
+type ParsedExpression = Result<Expression, Refusal>;
 
 /// A construct that is refused when it is reached.
 fn unrendered(name: String) -> Expression {
@@ -20,13 +20,13 @@ fn pair(left: Expression, right: Expression) -> Box<(Expression, Expression)> {
     Box::new((left, right))
 }
 
-impl Parser {
+impl TemplateParser {
     /// Parses an expression.
-    pub(crate) fn expression(&mut self) -> Parsed {
+    pub(crate) fn expression(&mut self) -> ParsedExpression {
         self.nested(Self::conditional)
     }
 
-    fn conditional(&mut self) -> Parsed {
+    fn conditional(&mut self) -> ParsedExpression {
         let before = self.unknown.len();
         let mut value = self.or()?;
         while self.skip_word("if") {
@@ -42,7 +42,7 @@ impl Parser {
     }
 
     /// Parses an expression that has no `a if b else c` outside of brackets.
-    pub(crate) fn or(&mut self) -> Parsed {
+    pub(crate) fn or(&mut self) -> ParsedExpression {
         let mut left = self.and()?;
         while self.skip_word("or") {
             self.link()?;
@@ -51,7 +51,7 @@ impl Parser {
         Ok(left)
     }
 
-    fn and(&mut self) -> Parsed {
+    fn and(&mut self) -> ParsedExpression {
         let mut left = self.not()?;
         while self.skip_word("and") {
             self.link()?;
@@ -60,30 +60,30 @@ impl Parser {
         Ok(left)
     }
 
-    fn not(&mut self) -> Parsed {
+    fn not(&mut self) -> ParsedExpression {
         if self.skip_word("not") {
             return Ok(Expression::Not(Box::new(self.nested(Self::not)?)));
         }
         self.compare()
     }
 
-    fn compare(&mut self) -> Parsed {
+    fn compare(&mut self) -> ParsedExpression {
         let left = self.sum()?;
         let mut comparisons = Vec::new();
         loop {
             let comparison = match self.peek() {
-                Token::Operator("==") => Comparison::Equal,
-                Token::Operator("!=") => Comparison::NotEqual,
-                Token::Operator("<") => Comparison::Less,
-                Token::Operator("<=") => Comparison::LessOrEqual,
-                Token::Operator(">") => Comparison::Greater,
-                Token::Operator(">=") => Comparison::GreaterOrEqual,
-                Token::Name(word) if word == "in" => Comparison::In,
-                Token::Name(word)
-                    if word == "not" && *self.peek_next() == Token::Name("in".to_owned()) =>
+                LexerToken::Operator("==") => ComparisonOperator::Equal,
+                LexerToken::Operator("!=") => ComparisonOperator::NotEqual,
+                LexerToken::Operator("<") => ComparisonOperator::Less,
+                LexerToken::Operator("<=") => ComparisonOperator::LessOrEqual,
+                LexerToken::Operator(">") => ComparisonOperator::Greater,
+                LexerToken::Operator(">=") => ComparisonOperator::GreaterOrEqual,
+                LexerToken::Name(word) if word == "in" => ComparisonOperator::In,
+                LexerToken::Name(word)
+                    if word == "not" && *self.peek_next() == LexerToken::Name("in".to_owned()) =>
                 {
                     self.next();
-                    Comparison::NotIn
+                    ComparisonOperator::NotIn
                 }
                 _ => break,
             };
@@ -97,12 +97,12 @@ impl Parser {
         })
     }
 
-    fn sum(&mut self) -> Parsed {
+    fn sum(&mut self) -> ParsedExpression {
         let mut left = self.concat()?;
         loop {
             let operator = match self.peek() {
-                Token::Operator("+") => Binary::Add,
-                Token::Operator("-") => Binary::Subtract,
+                LexerToken::Operator("+") => BinaryOperator::Add,
+                LexerToken::Operator("-") => BinaryOperator::Subtract,
                 _ => return Ok(left),
             };
             self.link()?;
@@ -111,7 +111,7 @@ impl Parser {
         }
     }
 
-    fn concat(&mut self) -> Parsed {
+    fn concat(&mut self) -> ParsedExpression {
         let first = self.product()?;
         if !self.at_operator("~") {
             return Ok(first);
@@ -123,14 +123,14 @@ impl Parser {
         Ok(Expression::Concat(parts))
     }
 
-    fn product(&mut self) -> Parsed {
+    fn product(&mut self) -> ParsedExpression {
         let mut left = self.power()?;
         loop {
             let operator = match self.peek() {
-                Token::Operator("*") => Binary::Multiply,
-                Token::Operator("/") => Binary::Divide,
-                Token::Operator("//") => Binary::FloorDivide,
-                Token::Operator("%") => Binary::Modulo,
+                LexerToken::Operator("*") => BinaryOperator::Multiply,
+                LexerToken::Operator("/") => BinaryOperator::Divide,
+                LexerToken::Operator("//") => BinaryOperator::FloorDivide,
+                LexerToken::Operator("%") => BinaryOperator::Modulo,
                 _ => return Ok(left),
             };
             self.link()?;
@@ -139,16 +139,16 @@ impl Parser {
         }
     }
 
-    fn power(&mut self) -> Parsed {
+    fn power(&mut self) -> ParsedExpression {
         let mut left = self.unary(true)?;
         while self.skip_operator("**") {
             self.link()?;
-            left = Expression::Binary(Binary::Power, pair(left, self.unary(true)?));
+            left = Expression::Binary(BinaryOperator::Power, pair(left, self.unary(true)?));
         }
         Ok(left)
     }
 
-    fn unary(&mut self, filters: bool) -> Parsed {
+    fn unary(&mut self, filters: bool) -> ParsedExpression {
         let mut value = if self.skip_operator("-") {
             Expression::Negative(Box::new(self.nested(|parser| parser.unary(false))?))
         } else if self.skip_operator("+") {
@@ -160,28 +160,28 @@ impl Parser {
         if filters { self.filtered(value) } else { Ok(value) }
     }
 
-    fn primary(&mut self) -> Parsed {
+    fn primary(&mut self) -> ParsedExpression {
         let line = self.line();
         Ok(match self.next() {
-            Token::Name(name) => match name.as_str() {
+            LexerToken::Name(name) => match name.as_str() {
                 "true" | "True" => Expression::Literal(Literal::Bool(true)),
                 "false" | "False" => Expression::Literal(Literal::Bool(false)),
                 "none" | "None" => Expression::Literal(Literal::None),
                 "self" | "super" | "varargs" | "kwargs" => {
                     unrendered(format!("the special variable `{name}`"))
                 }
-                _ => Expression::Name(Name { name: name.into(), slot: Slot::default() }),
+                _ => Expression::Name(Variable { name: name.into(), slot: Slot::default() }),
             },
-            Token::String(mut value) => {
-                while let Token::String(more) = self.peek() {
+            LexerToken::String(mut value) => {
+                while let LexerToken::String(more) = self.peek() {
                     value.push_str(more);
                     self.next();
                 }
                 Expression::Literal(Literal::String(value.into()))
             }
-            Token::Int(value) => Expression::Literal(Literal::Int(value)),
-            Token::Float(value) => Expression::Literal(Literal::Float(value)),
-            Token::Operator("(") => {
+            LexerToken::Int(value) => Expression::Literal(Literal::Int(value)),
+            LexerToken::Float(value) => Expression::Literal(Literal::Float(value)),
+            LexerToken::Operator("(") => {
                 if self.skip_operator(")") {
                     return Ok(Expression::Tuple(Vec::new()));
                 }
@@ -189,8 +189,8 @@ impl Parser {
                 self.expect_operator(")")?;
                 value
             }
-            Token::Operator("[") => Expression::List(self.items("]", Self::expression)?),
-            Token::Operator("{") => Expression::Dict(self.items("}", |parser| {
+            LexerToken::Operator("[") => Expression::List(self.items("]", Self::expression)?),
+            LexerToken::Operator("{") => Expression::Dict(self.items("}", |parser| {
                 let key = parser.expression()?;
                 parser.expect_operator(":")?;
                 Ok((key, parser.expression()?))
@@ -219,49 +219,49 @@ impl Parser {
         Ok(items)
     }
 
-    fn postfix(&mut self, mut value: Expression) -> Parsed {
+    fn postfix(&mut self, mut value: Expression) -> ParsedExpression {
         loop {
             value = match self.peek() {
-                Token::Operator(".") => self.attribute(value)?,
-                Token::Operator("[") => self.subscript(value)?,
-                Token::Operator("(") => self.call(value)?,
+                LexerToken::Operator(".") => self.attribute(value)?,
+                LexerToken::Operator("[") => self.subscript(value)?,
+                LexerToken::Operator("(") => self.call(value)?,
                 _ => return Ok(value),
             };
         }
     }
 
-    fn filtered(&mut self, mut value: Expression) -> Parsed {
+    fn filtered(&mut self, mut value: Expression) -> ParsedExpression {
         loop {
             value = match self.peek() {
-                Token::Operator("|") => {
+                LexerToken::Operator("|") => {
                     self.next();
                     self.filter(value)?
                 }
-                Token::Operator("(") => self.call(value)?,
-                Token::Name(word) if word == "is" => self.test(value)?,
+                LexerToken::Operator("(") => self.call(value)?,
+                LexerToken::Name(word) if word == "is" => self.test(value)?,
                 _ => return Ok(value),
             };
         }
     }
 
-    fn attribute(&mut self, value: Expression) -> Parsed {
+    fn attribute(&mut self, value: Expression) -> ParsedExpression {
         self.link()?;
         self.next();
         let line = self.line();
         match self.next() {
             // Python's own attributes, which the sandbox hides.
-            Token::Name(name) if name.starts_with("__") || name.starts_with("_formatter") => {
+            LexerToken::Name(name) if name.starts_with("__") || name.starts_with("_formatter") => {
                 Ok(unrendered(format!("the attribute `{name}`")))
             }
-            Token::Name(name) => Ok(Expression::Attribute(Box::new(value), name.into())),
-            Token::Int(index) => {
+            LexerToken::Name(name) => Ok(Expression::Attribute(Box::new(value), name.into())),
+            LexerToken::Int(index) => {
                 Ok(Expression::Item(pair(value, Expression::Literal(Literal::Int(index)))))
             }
             other => Err(Refusal::new(line, format!("expected a name or number, got `{other}`"))),
         }
     }
 
-    fn subscript(&mut self, value: Expression) -> Parsed {
+    fn subscript(&mut self, value: Expression) -> ParsedExpression {
         self.link()?;
         let line = self.line();
         self.next();
@@ -269,8 +269,8 @@ impl Parser {
         let mut colons = 0;
         loop {
             match self.peek() {
-                Token::Operator("]") => break,
-                Token::Operator(":") if colons < 2 => {
+                LexerToken::Operator("]") => break,
+                LexerToken::Operator(":") if colons < 2 => {
                     self.next();
                     colons += 1;
                 }
@@ -288,7 +288,7 @@ impl Parser {
         Ok(Expression::Item(pair(value, index)))
     }
 
-    fn call(&mut self, value: Expression) -> Parsed {
+    fn call(&mut self, value: Expression) -> ParsedExpression {
         self.link()?;
         let arguments = self.arguments()?;
         Ok(Expression::Call(Box::new((value, arguments))))
@@ -308,15 +308,15 @@ impl Parser {
             first = false;
             let has_list = arguments.list.is_some() || arguments.dict.is_some();
             match (self.peek().clone(), self.peek_next()) {
-                (Token::Operator("*"), _) if !has_list => {
+                (LexerToken::Operator("*"), _) if !has_list => {
                     self.next();
                     arguments.list = Some(self.expression()?);
                 }
-                (Token::Operator("**"), _) if arguments.dict.is_none() => {
+                (LexerToken::Operator("**"), _) if arguments.dict.is_none() => {
                     self.next();
                     arguments.dict = Some(self.expression()?);
                 }
-                (Token::Name(name), Token::Operator("=")) if arguments.dict.is_none() => {
+                (LexerToken::Name(name), LexerToken::Operator("=")) if arguments.dict.is_none() => {
                     self.next();
                     self.next();
                     if arguments.named.iter().any(|(known, _)| **known == *name) {
@@ -336,7 +336,7 @@ impl Parser {
     }
 
     /// Parses a filter of a value, from its name on.
-    pub(crate) fn filter(&mut self, value: Expression) -> Parsed {
+    pub(crate) fn filter(&mut self, value: Expression) -> ParsedExpression {
         self.link()?;
         let line = self.line();
         let name = self.expect_name()?;
@@ -353,7 +353,7 @@ impl Parser {
         })
     }
 
-    fn test(&mut self, value: Expression) -> Parsed {
+    fn test(&mut self, value: Expression) -> ParsedExpression {
         self.link()?;
         self.next();
         let negated = self.skip_word("not");
@@ -363,19 +363,19 @@ impl Parser {
             return Err(Refusal::new(line, "the name of a test with a dot is not supported"));
         }
         let arguments = match self.peek() {
-            Token::Operator("(") => self.arguments()?,
-            Token::Name(word) if matches!(word.as_str(), "else" | "or" | "and") => {
+            LexerToken::Operator("(") => self.arguments()?,
+            LexerToken::Name(word) if matches!(word.as_str(), "else" | "or" | "and") => {
                 Arguments::default()
             }
-            Token::Name(word) if word == "is" => {
+            LexerToken::Name(word) if word == "is" => {
                 return self.refuse("tests cannot be chained with `is`");
             }
             // Jinja takes a bare word or literal as the argument of the test, even `if` and `in`.
-            Token::Name(_)
-            | Token::String(_)
-            | Token::Int(_)
-            | Token::Float(_)
-            | Token::Operator("[" | "{") => {
+            LexerToken::Name(_)
+            | LexerToken::String(_)
+            | LexerToken::Int(_)
+            | LexerToken::Float(_)
+            | LexerToken::Operator("[" | "{") => {
                 let argument = self.primary()?;
                 Arguments { positional: vec![self.postfix(argument)?], ..Arguments::default() }
             }

@@ -8,7 +8,7 @@ use crate::text::is_space;
 
 /// A token of the template language.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Token {
+pub(crate) enum LexerToken {
     /// Text outside of tags, its whitespace already stripped as the tags around it ask.
     Data(String),
     /// `{{`
@@ -33,7 +33,7 @@ pub(crate) enum Token {
     End,
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for LexerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Data(_) => f.write_str("text"),
@@ -72,13 +72,13 @@ fn normalize_newlines(source: &str) -> String {
 }
 
 /// All tokens of a normalized source, each with its line.
-pub(crate) fn tokenize(source: &str) -> Result<Vec<(Token, usize)>, Refusal> {
+pub(crate) fn tokenize(source: &str) -> Result<Vec<(LexerToken, usize)>, Refusal> {
     let mut lexer = Lexer { source, at: 0, line: 1, line_starting: true, tokens: Vec::new() };
     while lexer.at < source.len() {
         lexer.root()?;
     }
     let line = lexer.line;
-    lexer.tokens.push((Token::End, line));
+    lexer.tokens.push((LexerToken::End, line));
     Ok(lexer.tokens)
 }
 
@@ -88,7 +88,7 @@ struct Lexer<'s> {
     line: usize,
     /// True if the last match ended a line. It decides whether leading blanks before a tag are stripped.
     line_starting: bool,
-    tokens: Vec<(Token, usize)>,
+    tokens: Vec<(LexerToken, usize)>,
 }
 
 impl<'s> Lexer<'s> {
@@ -96,7 +96,7 @@ impl<'s> Lexer<'s> {
         &self.source[self.at..]
     }
 
-    fn push(&mut self, token: Token) {
+    fn push(&mut self, token: LexerToken) {
         self.tokens.push((token, self.line));
     }
 
@@ -116,7 +116,7 @@ impl<'s> Lexer<'s> {
     fn root(&mut self) -> Result<(), Refusal> {
         let rest = self.rest();
         let Some((length, kind)) = next_tag(rest) else {
-            self.push(Token::Data(rest.to_owned()));
+            self.push(LexerToken::Data(rest.to_owned()));
             self.advance(rest.len());
             return Ok(());
         };
@@ -131,7 +131,7 @@ impl<'s> Lexer<'s> {
             }
             '{' => {
                 self.advance(length + begin);
-                self.push(Token::VariableBegin);
+                self.push(LexerToken::VariableBegin);
                 self.tag(true)
             }
             _ => {
@@ -140,7 +140,7 @@ impl<'s> Lexer<'s> {
                     return self.raw();
                 }
                 self.advance(length + begin);
-                self.push(Token::BlockBegin);
+                self.push(LexerToken::BlockBegin);
                 self.tag(false)
             }
         }
@@ -158,7 +158,7 @@ impl<'s> Lexer<'s> {
             }
         }
         if !text.is_empty() {
-            self.push(Token::Data(text.to_owned()));
+            self.push(LexerToken::Data(text.to_owned()));
         }
     }
 
@@ -215,7 +215,11 @@ impl<'s> Lexer<'s> {
                 let skip = sign.map_or(0, |_| 1);
                 if rest[skip..].starts_with(end) {
                     self.advance(skip + end.len());
-                    self.push(if variable { Token::VariableEnd } else { Token::BlockEnd });
+                    self.push(if variable {
+                        LexerToken::VariableEnd
+                    } else {
+                        LexerToken::BlockEnd
+                    });
                     self.after_tag(sign, !variable);
                     return Ok(());
                 }
@@ -232,7 +236,7 @@ impl<'s> Lexer<'s> {
                 if rest[length..].chars().next().is_some_and(|next| !next.is_ascii()) {
                     return self.refuse("names with characters outside of ASCII are not supported");
                 }
-                self.push(Token::Name(rest[..length].to_owned()));
+                self.push(LexerToken::Name(rest[..length].to_owned()));
                 self.advance(length);
             } else if first == '\'' || first == '"' {
                 self.string(first)?;
@@ -258,7 +262,7 @@ impl<'s> Lexer<'s> {
             }
             _ => {}
         }
-        self.push(Token::Operator(operator));
+        self.push(LexerToken::Operator(operator));
         self.advance(operator.len());
         Ok(())
     }
@@ -293,9 +297,9 @@ impl<'s> Lexer<'s> {
             ));
         }
         let token = if length > whole {
-            literal.parse().ok().map(Token::Float)
+            literal.parse().ok().map(LexerToken::Float)
         } else {
-            literal.parse().ok().map(Token::Int)
+            literal.parse().ok().map(LexerToken::Int)
         };
         let Some(token) = token else {
             return self.refuse(format!("the number `{literal}` is too large"));
@@ -315,7 +319,7 @@ impl<'s> Lexer<'s> {
         });
         let Some((end, _)) = end else { return self.refuse("a string without an end") };
         match unescape(&rest[1..end]) {
-            Ok(value) => self.push(Token::String(value)),
+            Ok(value) => self.push(LexerToken::String(value)),
             Err(reason) => return self.refuse(reason),
         }
         self.advance(end + 1);

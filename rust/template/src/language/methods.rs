@@ -60,7 +60,7 @@ pub(crate) enum Method {
     /// `dict.get`
     Get,
     /// `dict.keys`, `dict.values`, `dict.items`
-    View(View),
+    View(DictView),
 }
 
 /// The class that all characters of a text are in.
@@ -82,7 +82,7 @@ pub(crate) enum CharacterClass {
 
 /// The kind of a view of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum DictView {
     /// `.keys()`
     Keys,
     /// `.values()`
@@ -132,9 +132,9 @@ pub(crate) const STRING_METHODS: [(&str, Method); 34] = [
 /// Methods of `dict`.
 pub(crate) const DICT_METHODS: [(&str, Method); 4] = [
     ("get", Method::Get),
-    ("keys", Method::View(View::Keys)),
-    ("values", Method::View(View::Values)),
-    ("items", Method::View(View::Items)),
+    ("keys", Method::View(DictView::Keys)),
+    ("values", Method::View(DictView::Values)),
+    ("items", Method::View(DictView::Items)),
 ];
 
 /// Attributes of strings that are not supported, in any Python from 3.10 to 3.14.

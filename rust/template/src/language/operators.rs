@@ -2,7 +2,7 @@
 
 /// An operator between two numbers or strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Binary {
+pub(crate) enum BinaryOperator {
     /// `+`
     Add,
     /// `-`
@@ -21,7 +21,7 @@ pub(crate) enum Binary {
 
 /// An operator that compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
+pub(crate) enum ComparisonOperator {
     /// `==`
     Equal,
     /// `!=`

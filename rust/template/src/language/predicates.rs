@@ -1,6 +1,6 @@
 //! The supported tests of Jinja: the words after `is`.
 
-use super::operators::Comparison;
+use super::operators::ComparisonOperator;
 
 /// A test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) enum Predicate {
     /// `is divisibleby(n)`
     DivisibleBy,
     /// `is eq(x)` and its like
-    Compare(Comparison),
+    Compare(ComparisonOperator),
     /// `is in(list)`
     In,
 }
@@ -68,12 +68,12 @@ impl Predicate {
             "odd" => Self::Odd,
             "even" => Self::Even,
             "divisibleby" => Self::DivisibleBy,
-            "eq" | "==" | "equalto" => Self::Compare(Comparison::Equal),
-            "ne" | "!=" => Self::Compare(Comparison::NotEqual),
-            "lt" | "<" | "lessthan" => Self::Compare(Comparison::Less),
-            "le" | "<=" => Self::Compare(Comparison::LessOrEqual),
-            "gt" | ">" | "greaterthan" => Self::Compare(Comparison::Greater),
-            "ge" | ">=" => Self::Compare(Comparison::GreaterOrEqual),
+            "eq" | "==" | "equalto" => Self::Compare(ComparisonOperator::Equal),
+            "ne" | "!=" => Self::Compare(ComparisonOperator::NotEqual),
+            "lt" | "<" | "lessthan" => Self::Compare(ComparisonOperator::Less),
+            "le" | "<=" => Self::Compare(ComparisonOperator::LessOrEqual),
+            "gt" | ">" | "greaterthan" => Self::Compare(ComparisonOperator::Greater),
+            "ge" | ">=" => Self::Compare(ComparisonOperator::GreaterOrEqual),
             "in" => Self::In,
             _ => return None,
         })

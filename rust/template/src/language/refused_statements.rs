@@ -2,11 +2,11 @@
 
 use crate::failure::Refusal;
 use crate::language::enclosing::EnclosingBlocks;
-use crate::language::lexer::Token;
-use crate::language::parser::Parser;
-use crate::language::tree::{AssignmentTarget, Expression, Name, StatementKind, Unrendered};
+use crate::language::lexer::LexerToken;
+use crate::language::template_parser::TemplateParser;
+use crate::language::tree::{AssignmentTarget, Expression, StatementKind, Unrendered, Variable};
 
-type Parsed = Result<StatementKind, Refusal>;
+type ParsedStatement = Result<StatementKind, Refusal>;
 
 /// The error of Jinja in `transformers`, where no template can name another.
 const NO_LOADER: &str = "no loader for this environment specified";
@@ -15,25 +15,25 @@ fn expression(what: &str, is_unknown: bool) -> Expression {
     Expression::Unrendered(Unrendered { name: what.into(), is_unknown })
 }
 
-impl Parser {
+impl TemplateParser {
     /// A statement that fails where it stands.
     pub(super) fn unrendered(what: &str) -> StatementKind {
         StatementKind::Print(expression(what, false))
     }
 
     /// A statement that fails where it would assign `name`.
-    pub(super) fn unrendered_assignment(name: Name, what: &str) -> StatementKind {
+    pub(super) fn unrendered_assignment(name: Variable, what: &str) -> StatementKind {
         StatementKind::Set(AssignmentTarget::Name(name), expression(what, false))
     }
 
     /// Parses `extends "name"`.
-    pub(super) fn parse_extends(&mut self) -> Parsed {
+    pub(super) fn parse_extends(&mut self) -> ParsedStatement {
         self.expression()?;
         Ok(StatementKind::Print(expression(NO_LOADER, true)))
     }
 
     /// Parses `include "name" ignore missing with context`.
-    pub(super) fn parse_include(&mut self) -> Parsed {
+    pub(super) fn parse_include(&mut self) -> ParsedStatement {
         self.expression()?;
         if self.skip_word("ignore") && !self.skip_word("missing") {
             return self.refuse(format!("expected `missing`, got `{}`", self.peek()));
@@ -43,7 +43,7 @@ impl Parser {
     }
 
     /// Parses `import "name" as other`.
-    pub(super) fn parse_import(&mut self) -> Parsed {
+    pub(super) fn parse_import(&mut self) -> ParsedStatement {
         self.expression()?;
         self.expect_word("as")?;
         let target = AssignmentTarget::Name(self.name()?);
@@ -52,7 +52,7 @@ impl Parser {
     }
 
     /// Parses `from "name" import one, two as other`.
-    pub(super) fn parse_from(&mut self) -> Parsed {
+    pub(super) fn parse_from(&mut self) -> ParsedStatement {
         self.expression()?;
         self.expect_word("import")?;
         let mut targets = Vec::new();
@@ -74,7 +74,7 @@ impl Parser {
     }
 
     /// Parses `block name`, which can stand anywhere.
-    pub(super) fn parse_block(&mut self) -> Parsed {
+    pub(super) fn parse_block(&mut self) -> ParsedStatement {
         let name = self.expect_name()?;
         while self.skip_word("scoped") || self.skip_word("required") {}
         self.block(&["endblock"], EnclosingBlocks::CAPTURED)?;
@@ -95,7 +95,7 @@ impl Parser {
         if self.skip_word("with") || self.skip_word("without") {
             self.expect_word("context")?;
         }
-        if *self.peek() == Token::BlockEnd {
+        if *self.peek() == LexerToken::BlockEnd {
             return Ok(());
         }
         self.refuse(format!("unexpected `{}`", self.peek()))

@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use indexmap::IndexMap;
 
 use crate::language::tree::{
-    AssignmentTarget, Captured, Expression, For, Load, Macro, Name, Scope, Slot, Statement,
-    StatementKind, Template,
+    AssignmentTarget, Captured, Expression, ForLoop, Macro, Scope, Slot, Statement, StatementKind,
+    Template, Variable, VariableLoad,
 };
 use crate::language::visit::{visit, visit_arguments, visit_arguments_mut, visit_mut};
 
@@ -31,7 +31,7 @@ pub(crate) fn resolve(body: Vec<Statement>, generates: bool) -> Template {
 struct ScopeVariables {
     id: usize,
     references: HashMap<Box<str>, Slot>,
-    loads: IndexMap<Slot, Load>,
+    loads: IndexMap<Slot, VariableLoad>,
     stores: BTreeSet<Box<str>>,
 }
 
@@ -53,10 +53,10 @@ impl Resolver {
     }
 
     /// Leaves a scope, and returns the initial values of its variables.
-    fn pop(&mut self) -> Vec<(Slot, Load)> {
+    fn pop(&mut self) -> Vec<(Slot, VariableLoad)> {
         let variables =
             self.scopes.pop().expect("a scope is left once for each time it is entered");
-        variables.loads.into_iter().filter(|(_, load)| *load != Load::Parameter).collect()
+        variables.loads.into_iter().filter(|(_, load)| *load != VariableLoad::Parameter).collect()
     }
 
     fn top(&mut self) -> &mut ScopeVariables {
@@ -75,7 +75,7 @@ impl Resolver {
             .find_map(|variables| variables.references.get(name).copied())
     }
 
-    fn define(&mut self, name: &str, load: Load) {
+    fn define(&mut self, name: &str, load: VariableLoad) {
         let local = self.in_macro;
         let key = (self.top().id, Box::from(name));
         let slot = if let Some(slot) = self.known.get(&key) {
@@ -92,8 +92,8 @@ impl Resolver {
         variables.loads.insert(slot, load);
     }
 
-    fn input(&mut self, name: &str) -> Load {
-        Load::Input(self.inputs.insert_full(name.into()).0)
+    fn input(&mut self, name: &str) -> VariableLoad {
+        VariableLoad::Input(self.inputs.insert_full(name.into()).0)
     }
 
     fn load(&mut self, name: &str) {
@@ -106,14 +106,14 @@ impl Resolver {
     fn store(&mut self, name: &str) {
         self.top().stores.insert(name.into());
         if !self.top().references.contains_key(name) {
-            let load = self.find_outside(name).map_or(Load::Undefined, Load::Copy);
+            let load = self.find_outside(name).map_or(VariableLoad::Undefined, VariableLoad::Copy);
             self.define(name, load);
         }
     }
 
     fn parameter(&mut self, name: &str) {
         self.top().stores.insert(name.into());
-        self.define(name, Load::Parameter);
+        self.define(name, VariableLoad::Parameter);
     }
 
     /// Merges the variables of the branches of an `if`.
@@ -130,7 +130,7 @@ impl Resolver {
         for name in stores {
             let Some(slot) = self.find(&name) else { continue };
             let load = match self.find_outside(&name) {
-                Some(outer) => Load::Copy(outer),
+                Some(outer) => VariableLoad::Copy(outer),
                 None => self.input(&name),
             };
             self.top().loads.insert(slot, load);
@@ -307,7 +307,7 @@ impl Resolver {
         captured.scope.enter = self.pop();
     }
 
-    fn bind_for(&mut self, statement: &mut For) {
+    fn bind_for(&mut self, statement: &mut ForLoop) {
         self.bind_expression(&mut statement.items);
         if let Some((target, enter, test)) = &mut statement.test {
             self.push();
@@ -318,9 +318,9 @@ impl Resolver {
             *enter = self.pop();
         }
         if uses("loop", &statement.scope.body) {
-            statement.looping = Some(Name { name: "loop".into(), slot: Slot::default() });
+            statement.looping = Some(Variable { name: "loop".into(), slot: Slot::default() });
         }
-        let For { target, looping, scope, .. } = statement;
+        let ForLoop { target, looping, scope, .. } = statement;
         self.bind_scope(scope, |resolver| {
             if let Some(name) = looping {
                 resolver.parameter(&name.name);
@@ -343,7 +343,7 @@ impl Resolver {
     /// Sets the slots of the parameters and the body of a macro or a `call` block.
     fn bind_body(&mut self, definition: &mut Macro) {
         if uses("caller", &definition.scope.body) {
-            definition.caller = Some(Name { name: "caller".into(), slot: Slot::default() });
+            definition.caller = Some(Variable { name: "caller".into(), slot: Slot::default() });
         }
         let Macro { parameters, defaults, caller, scope, .. } = definition;
         self.bind_scope(scope, |resolver| {
@@ -366,7 +366,7 @@ impl Resolver {
         });
     }
 
-    fn bind_name(&mut self, name: &mut Name) {
+    fn bind_name(&mut self, name: &mut Variable) {
         if let Some(slot) = self.find(&name.name) {
             name.slot = slot;
         }

@@ -1,7 +1,7 @@
 //! The tree of a template. The parser makes it; [`scope`](super::scope) fills in the slots.
 
 use super::filters::Filter;
-use super::operators::{Binary, Comparison};
+use super::operators::{BinaryOperator, ComparisonOperator};
 use super::predicates::Predicate;
 
 /// The place of a variable during a render.
@@ -15,7 +15,7 @@ pub(crate) struct Slot {
 
 /// A variable that is read or written.
 #[derive(Debug)]
-pub(crate) struct Name {
+pub(crate) struct Variable {
     /// Its name in the template.
     pub(crate) name: Box<str>,
     /// Its place during a render.
@@ -24,7 +24,7 @@ pub(crate) struct Name {
 
 /// The value of a variable when its scope is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
+pub(crate) enum VariableLoad {
     /// A value that the statement sets which enters the scope.
     Parameter,
     /// An input of the template, by its number in [`Template::inputs`].
@@ -39,7 +39,7 @@ pub(crate) enum Load {
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     /// The initial values of its variables.
-    pub(crate) enter: Vec<(Slot, Load)>,
+    pub(crate) enter: Vec<(Slot, VariableLoad)>,
     /// The statements.
     pub(crate) body: Vec<Statement>,
 }
@@ -48,11 +48,11 @@ pub(crate) struct Scope {
 #[derive(Debug)]
 pub(crate) enum AssignmentTarget {
     /// A variable.
-    Name(Name),
+    Name(Variable),
     /// Several targets, for a value of as many items.
     Tuple(Vec<AssignmentTarget>),
     /// An attribute of a namespace.
-    Attribute(Name, Box<str>),
+    Attribute(Variable, Box<str>),
 }
 
 /// A statement and its line.
@@ -74,7 +74,7 @@ pub(crate) enum StatementKind {
     /// `{% if %}`: conditions with their bodies, then the body of `else`.
     If(Vec<(Expression, Vec<Statement>)>, Vec<Statement>),
     /// `{% for %}`
-    For(Box<For>),
+    For(Box<ForLoop>),
     /// `{% set a = b %}`
     Set(AssignmentTarget, Expression),
     /// `{% set a %}…{% endset %}`, `{% set a | filter %}…{% endset %}`
@@ -84,7 +84,7 @@ pub(crate) enum StatementKind {
     /// `{% with %}`: its variables, then its body.
     With(Vec<(AssignmentTarget, Expression)>, Scope),
     /// `{% macro %}`
-    Macro(Name, Box<Macro>),
+    Macro(Variable, Box<Macro>),
     /// `{% call(parameters) macro(…) %}…{% endcall %}`: the function, its arguments, and the body that the macro may call.
     Call(Box<(Expression, Arguments, Macro)>),
     /// `{% generation %}`
@@ -101,15 +101,15 @@ pub(crate) struct Captured {
     /// The body.
     pub(crate) scope: Scope,
     /// The filters of its output: the variable that holds the output, and the expression over it.
-    pub(crate) filtered: Option<(Name, Expression)>,
+    pub(crate) filtered: Option<(Variable, Expression)>,
 }
 
 /// The condition of a loop: its own target and variables, and its expression.
-pub(crate) type LoopTest = (AssignmentTarget, Vec<(Slot, Load)>, Expression);
+pub(crate) type LoopTest = (AssignmentTarget, Vec<(Slot, VariableLoad)>, Expression);
 
 /// `{% for target in items if test %}…{% else %}…{% endfor %}`
 #[derive(Debug)]
-pub(crate) struct For {
+pub(crate) struct ForLoop {
     /// The target that each item is assigned to.
     pub(crate) target: AssignmentTarget,
     /// The value that is iterated.
@@ -117,7 +117,7 @@ pub(crate) struct For {
     /// The condition on items. It has a scope, and thus a target, of its own.
     pub(crate) test: Option<LoopTest>,
     /// The slot of `loop`, if the body uses it.
-    pub(crate) looping: Option<Name>,
+    pub(crate) looping: Option<Variable>,
     /// True if the loop treats all characters of a text alike.
     pub(crate) is_uniform: bool,
     /// The body.
@@ -132,11 +132,11 @@ pub(crate) struct Macro {
     /// Its name, for messages.
     pub(crate) name: Box<str>,
     /// The parameters.
-    pub(crate) parameters: Vec<Name>,
+    pub(crate) parameters: Vec<Variable>,
     /// The default values of the last parameters.
     pub(crate) defaults: Vec<Expression>,
     /// The body of the `call` block that runs it, if it uses that.
-    pub(crate) caller: Option<Name>,
+    pub(crate) caller: Option<Variable>,
     /// The body.
     pub(crate) scope: Scope,
     /// The number of variables.
@@ -186,7 +186,7 @@ pub(crate) enum Expression {
     /// `'one'`
     Literal(Literal),
     /// `name`
-    Name(Name),
+    Name(Variable),
     /// `(a, b)`
     Tuple(Vec<Expression>),
     /// `[a, b]`
@@ -204,11 +204,11 @@ pub(crate) enum Expression {
     /// `a or b`
     Or(Box<(Expression, Expression)>),
     /// `a + b`
-    Binary(Binary, Box<(Expression, Expression)>),
+    Binary(BinaryOperator, Box<(Expression, Expression)>),
     /// `a ~ b`
     Concat(Vec<Expression>),
     /// `a < b < c`
-    Compare(Box<Expression>, Vec<(Comparison, Expression)>),
+    Compare(Box<Expression>, Vec<(ComparisonOperator, Expression)>),
     /// `a if condition else b`: condition, a, b
     If(Box<(Expression, Expression, Option<Expression>)>),
     /// `a.b`

@@ -4,7 +4,7 @@
 //! every character, and find that none has one. Such a loop needs to ask once.
 
 use super::methods::{OTHER_STRING, STRING_METHODS};
-use super::operators::Comparison;
+use super::operators::ComparisonOperator;
 use super::predicates::Predicate;
 use super::tree::{
     AssignmentTarget, Captured, Expression, Literal, LoopTest, Statement, StatementKind,
@@ -94,10 +94,14 @@ fn reads_uniformly(item: &str, expression: &Expression) -> bool {
             let (comparison, other) = &rest[0];
             let differs = |value: &Expression| is_no_character(value);
             match (comparison, is_item(first), is_item(other)) {
-                (Comparison::Equal | Comparison::NotEqual, true, false) => differs(other),
-                (Comparison::Equal | Comparison::NotEqual, false, true) => differs(first),
-                (Comparison::In | Comparison::NotIn, false, true) => is_long(first),
-                (Comparison::In | Comparison::NotIn, true, false) => match other {
+                (ComparisonOperator::Equal | ComparisonOperator::NotEqual, true, false) => {
+                    differs(other)
+                }
+                (ComparisonOperator::Equal | ComparisonOperator::NotEqual, false, true) => {
+                    differs(first)
+                }
+                (ComparisonOperator::In | ComparisonOperator::NotIn, false, true) => is_long(first),
+                (ComparisonOperator::In | ComparisonOperator::NotIn, true, false) => match other {
                     Expression::List(items) | Expression::Tuple(items) => items.iter().all(differs),
                     _ => false,
                 },

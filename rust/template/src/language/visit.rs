@@ -1,9 +1,9 @@
 //! Walks over the variables of an expression.
 
-use crate::language::tree::{Arguments, Expression, Name};
+use crate::language::tree::{Arguments, Expression, Variable};
 
 /// Calls `found` with every variable of an expression.
-pub(crate) fn visit(expression: &Expression, found: &mut dyn FnMut(&Name)) {
+pub(crate) fn visit(expression: &Expression, found: &mut dyn FnMut(&Variable)) {
     match expression {
         Expression::Name(name) => found(name),
         _ => children(expression, &mut |child| visit(child, found)),
@@ -55,7 +55,7 @@ pub(crate) fn children<'e>(expression: &'e Expression, found: &mut dyn FnMut(&'e
 }
 
 /// Calls `found` with every variable of an expression, to change it.
-pub(crate) fn visit_mut(expression: &mut Expression, found: &mut dyn FnMut(&mut Name)) {
+pub(crate) fn visit_mut(expression: &mut Expression, found: &mut dyn FnMut(&mut Variable)) {
     match expression {
         Expression::Name(name) => found(name),
         Expression::Literal(_) | Expression::Unrendered(_) => {}
@@ -102,12 +102,12 @@ pub(crate) fn visit_mut(expression: &mut Expression, found: &mut dyn FnMut(&mut 
 }
 
 /// Calls `found` with every variable of arguments.
-pub(crate) fn visit_arguments(arguments: &Arguments, found: &mut dyn FnMut(&Name)) {
+pub(crate) fn visit_arguments(arguments: &Arguments, found: &mut dyn FnMut(&Variable)) {
     each_argument(arguments, &mut |argument| visit(argument, found));
 }
 
 /// Calls `found` with every variable of arguments, to change it.
-pub(crate) fn visit_arguments_mut(arguments: &mut Arguments, found: &mut dyn FnMut(&mut Name)) {
+pub(crate) fn visit_arguments_mut(arguments: &mut Arguments, found: &mut dyn FnMut(&mut Variable)) {
     arguments.positional.iter_mut().for_each(|value| visit_mut(value, found));
     arguments.named.iter_mut().for_each(|(_, value)| visit_mut(value, found));
     arguments.list.iter_mut().chain(&mut arguments.dict).for_each(|value| visit_mut(value, found));

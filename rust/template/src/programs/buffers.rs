@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use crate::failure::Outcome;
+use crate::failure::RenderResult;
 use crate::json::Json;
 use crate::programs::operation::Operation;
-use crate::programs::steps::{Comparand, Cut, Guard, Operand, OutputPiece};
+use crate::programs::steps::{Comparand, Guard, Operand, OutputPiece, TextRange};
 use crate::render_limits::Meter;
 use crate::values::operators::comparing::compare;
 use crate::values::texts::cuts::trimmed;
@@ -46,7 +46,7 @@ pub struct ProgramBuffers<'m> {
 }
 
 /// Finds the part of a text to cut out.
-type CutFinder<'p> = dyn Fn(&str, &Meter<'_>) -> Outcome<Range<usize>> + 'p;
+type CutFinder<'p> = dyn Fn(&str, &Meter<'_>) -> RenderResult<Range<usize>> + 'p;
 
 impl<'m> ProgramBuffers<'m> {
     /// An empty buffers, whose work `meter` counts.
@@ -62,7 +62,7 @@ impl<'m> ProgramBuffers<'m> {
     }
 
     /// Adds a text of the record as the next cut.
-    pub(crate) fn read(&mut self, text: &str) -> Outcome<()> {
+    pub(crate) fn read(&mut self, text: &str) -> RenderResult<()> {
         let start = self.computed.len();
         self.meter.write(&mut self.computed, text)?;
         self.push_computed(start);
@@ -82,23 +82,23 @@ impl<'m> ProgramBuffers<'m> {
     }
 
     /// Adds the next cut: a text, or a part of another cut.
-    pub(crate) fn cut(&mut self, cut: &Cut, input: ReplayInput<'_>) -> Outcome<()> {
+    pub(crate) fn cut(&mut self, cut: &TextRange, input: ReplayInput<'_>) -> RenderResult<()> {
         let (of, part): (usize, &CutFinder<'_>) = match cut {
-            Cut::Whole(text) => {
+            TextRange::Whole(text) => {
                 self.cuts.push(CutRange { is_computed: false, range: input.texts[*text].clone() });
                 return Ok(());
             }
-            Cut::Trim { of, chars, left, right } => (*of, &|text, meter| {
+            TextRange::Trim { of, chars, left, right } => (*of, &|text, meter| {
                 let rest = trimmed(text, chars.as_deref(), *left, false);
                 let start = text.len() - rest.len();
                 let length = trimmed(rest, chars.as_deref(), false, *right).len();
                 meter.characters(text.len() - length)?;
                 Ok(start..start + length)
             }),
-            Cut::First { of, separator } => (*of, &|text, meter| {
+            TextRange::First { of, separator } => (*of, &|text, meter| {
                 Ok(0..Matches::new(text, separator, meter)?.next()?.unwrap_or(text.len()))
             }),
-            Cut::Last { of, separator } => (*of, &|text, meter| {
+            TextRange::Last { of, separator } => (*of, &|text, meter| {
                 let mut places = Matches::new(text, separator, meter)?;
                 let mut start = 0;
                 while let Some(at) = places.next()? {
@@ -106,7 +106,7 @@ impl<'m> ProgramBuffers<'m> {
                 }
                 Ok(start..text.len())
             }),
-            Cut::Part { of, separator, index } => (*of, &|text, meter| {
+            TextRange::Part { of, separator, index } => (*of, &|text, meter| {
                 let mut places = Matches::new(text, separator, meter)?;
                 let mut start = 0;
                 for _ in 0..*index {
@@ -126,7 +126,7 @@ impl<'m> ProgramBuffers<'m> {
     }
 
     /// Adds the joined pieces as the next cut.
-    pub(crate) fn join(&mut self, pieces: &[OutputPiece], source: &str) -> Outcome<()> {
+    pub(crate) fn join(&mut self, pieces: &[OutputPiece], source: &str) -> RenderResult<()> {
         let start = self.computed.len();
         for piece in pieces {
             match piece {
@@ -155,7 +155,7 @@ impl<'m> ProgramBuffers<'m> {
         of: Operand,
         source: &str,
         nodes: &[&Json],
-    ) -> Outcome<bool> {
+    ) -> RenderResult<bool> {
         let Value::String(text) = operation.apply(&self.operand(of, source, nodes), &self.meter)?
         else {
             return Ok(false);
@@ -185,7 +185,7 @@ impl<'m> ProgramBuffers<'m> {
     }
 
     /// True if a guard holds.
-    pub(crate) fn holds(&self, guard: &Guard, source: &str, nodes: &[&Json]) -> Outcome<bool> {
+    pub(crate) fn holds(&self, guard: &Guard, source: &str, nodes: &[&Json]) -> RenderResult<bool> {
         let meter = &self.meter;
         meter.items(1)?;
         let text = |cut: &usize| self.text(source, *cut);

@@ -2,14 +2,14 @@
 
 use super::operation::{Operation, OperationFunction};
 use super::program::Program;
-use super::steps::{Cut, ProgramStep};
+use super::steps::{ProgramStep, TextRange};
 
 #[doc(hidden)]
 impl Program {
     /// Makes the program wrong: it no longer trims texts.
     pub fn trim_no_more(&mut self) {
         for step in &mut self.steps {
-            if let ProgramStep::Cut(Cut::Trim { left, right, .. }) = step {
+            if let ProgramStep::Cut(TextRange::Trim { left, right, .. }) = step {
                 (*left, *right) = (false, false);
             }
         }

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::json::Json;
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
@@ -48,7 +48,11 @@ impl Operation {
     }
 
     /// Applies the operation to `value`.
-    pub(crate) fn apply<'v>(&'v self, value: &Value<'v>, meter: &Meter<'_>) -> Outcome<Value<'v>> {
+    pub(crate) fn apply<'v>(
+        &'v self,
+        value: &Value<'v>,
+        meter: &Meter<'_>,
+    ) -> RenderResult<Value<'v>> {
         let mut positional = self.positional.iter().map(Value::from_json);
         match self.function {
             OperationFunction::Print => to_text(value, meter).map(Value::String),

@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use crate::failure::Outcome;
+use crate::failure::RenderResult;
 use crate::json::Json;
 use crate::programs::buffers::{ProgramBuffers, ReplayInput};
-use crate::programs::steps::{Cut, Guard, KeyOrIndex, OutputPiece, ProgramStep, ValueKind};
+use crate::programs::steps::{Guard, KeyOrIndex, OutputPiece, ProgramStep, TextRange, ValueKind};
 use crate::values::texts::cuts::trimmed;
 
 /// A recorded run of a template, for conversations of one outline.
@@ -126,7 +126,7 @@ impl Program {
         source: &str,
         buffers: &mut ProgramBuffers<'_>,
         out: &mut Printed,
-    ) -> Outcome<()> {
+    ) -> RenderResult<()> {
         let Printed { text, spans, span_objects, literals } = out;
         buffers.begun.clear();
         for piece in &self.pieces {
@@ -231,7 +231,7 @@ impl Program {
     pub fn is_blind_to_marks(&self) -> bool {
         let blank = |text: &str| trimmed(text, None, true, true).is_empty();
         self.steps.iter().all(|step| match step {
-            ProgramStep::Cut(Cut::Whole(_) | Cut::Trim { chars: None, .. })
+            ProgramStep::Cut(TextRange::Whole(_) | TextRange::Trim { chars: None, .. })
             | ProgramStep::Check(Guard::Empty(_), _)
             | ProgramStep::Check(
                 Guard::Equals(..)
@@ -240,7 +240,7 @@ impl Program {
                 | Guard::EndsWith(..),
                 false,
             ) => true,
-            ProgramStep::Cut(Cut::Trim { chars: Some(chars), .. }) => blank(chars),
+            ProgramStep::Cut(TextRange::Trim { chars: Some(chars), .. }) => blank(chars),
             ProgramStep::Check(Guard::Contains(_, part), _) => {
                 !part.is_empty() && !part.contains(crate::text::is_space)
             }
@@ -251,12 +251,12 @@ impl Program {
     /// The number of the text that a cut is a part of.
     fn text_of(&self, cut: usize) -> usize {
         match self.steps.iter().filter(|step| step.cuts()).nth(cut) {
-            Some(ProgramStep::Cut(Cut::Whole(text))) => *text,
+            Some(ProgramStep::Cut(TextRange::Whole(text))) => *text,
             Some(ProgramStep::Cut(
-                Cut::Trim { of, .. }
-                | Cut::First { of, .. }
-                | Cut::Last { of, .. }
-                | Cut::Part { of, .. },
+                TextRange::Trim { of, .. }
+                | TextRange::First { of, .. }
+                | TextRange::Last { of, .. }
+                | TextRange::Part { of, .. },
             )) => self.text_of(*of),
             _ => 0,
         }

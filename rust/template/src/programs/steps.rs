@@ -4,12 +4,12 @@
 use std::rc::Rc;
 
 use crate::json::Json;
-use crate::language::operators::Comparison;
+use crate::language::operators::ComparisonOperator;
 use crate::programs::operation::Operation;
 
 /// A text, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum TextRange {
     /// A text of the conversation, by its number.
     Whole(usize),
     /// A cut without these characters, or without whitespace, at its ends.
@@ -54,9 +54,9 @@ pub(crate) enum Guard {
     /// The cut ends with this text.
     EndsWith(usize, Rc<str>),
     /// The comparison holds between the two sides.
-    Compares(Comparison, Comparand, Comparand),
+    Compares(ComparisonOperator, Comparand, Comparand),
     /// The comparison holds between the cut's number of characters and this number.
-    Length(usize, Comparison, i64),
+    Length(usize, ComparisonOperator, i64),
     /// The cut has this many of these separators.
     Separators(usize, Rc<str>, usize),
     /// The operation gives this value; without one, no value that is defined.
@@ -117,7 +117,7 @@ impl ValueKind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ProgramStep {
     /// Adds a cut.
-    Cut(Cut),
+    Cut(TextRange),
     /// Adds the text of a value as a cut.
     Read(usize),
     /// Adds the text that an operation gives as a cut.

@@ -1,6 +1,6 @@
 //! The arguments of a call, and their binding to parameters by Python's rules.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::values::value::Value;
 
 /// Evaluated arguments.
@@ -23,7 +23,10 @@ impl<'r> CallArguments<'r> {
     }
 
     /// The values of the parameters `names`, in this order; an argument that fits none of them is an error, as in Python.
-    pub(crate) fn bind<const N: usize>(self, names: [&str; N]) -> Outcome<[Option<Value<'r>>; N]> {
+    pub(crate) fn bind<const N: usize>(
+        self,
+        names: [&str; N],
+    ) -> RenderResult<[Option<Value<'r>>; N]> {
         if self.positional.len() > N {
             return Err(Failure::error(format!(
                 "at most {N} arguments are taken, not {}",
@@ -47,7 +50,7 @@ impl<'r> CallArguments<'r> {
     }
 
     /// The values of parameters that are taken by position alone.
-    pub(crate) fn positional<const N: usize>(self) -> Outcome<[Option<Value<'r>>; N]> {
+    pub(crate) fn positional<const N: usize>(self) -> RenderResult<[Option<Value<'r>>; N]> {
         if let Some((name, _)) = self.named.first() {
             return Err(Failure::error(format!("there is no argument `{name}`")));
         }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::Meter;
 use crate::text::byte_of;
 use crate::values::key::Key;
@@ -16,7 +16,7 @@ pub(crate) fn attribute<'r>(
     value: &Value<'r>,
     name: &'r str,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     meter.bytes(name.len())?;
     if let Some(found) = own_attribute(value, name)? {
         return Ok(found);
@@ -28,7 +28,7 @@ pub(crate) fn attribute<'r>(
 }
 
 /// The attribute that `getattr` finds; `None` if the value has no such attribute.
-fn own_attribute<'r>(value: &Value<'r>, name: &'r str) -> Outcome<Option<Value<'r>>> {
+fn own_attribute<'r>(value: &Value<'r>, name: &'r str) -> RenderResult<Option<Value<'r>>> {
     match value {
         Value::Undefined => Err(Failure::error(format!("an undefined value has no `{name}`"))),
         Value::Namespace(attributes) => Ok(attributes.borrow().get(name).cloned()),
@@ -54,7 +54,7 @@ pub(crate) fn item<'r>(
     value: &Value<'r>,
     index: &Value<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     if let Some(key) = index.as_text() {
         meter.bytes(key.len())?;
     }
@@ -109,7 +109,7 @@ pub(crate) fn item<'r>(
 }
 
 /// The value of a key in a dict.
-fn find_in<'r>(dict: &Dict<'r>, index: &Value<'r>) -> Outcome<Option<Value<'r>>> {
+fn find_in<'r>(dict: &Dict<'r>, index: &Value<'r>) -> RenderResult<Option<Value<'r>>> {
     match index {
         Value::String(key) | Value::Safe(key) => Ok(dict.get(key)),
         Value::List(_) | Value::Dict(_) => Ok(None),
@@ -125,7 +125,7 @@ fn position(index: &Value<'_>, length: usize) -> Option<usize> {
 }
 
 /// The byte at which the character at an index begins.
-fn position_in(text: &str, index: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<usize>> {
+fn position_in(text: &str, index: &Value<'_>, meter: &Meter<'_>) -> RenderResult<Option<usize>> {
     meter.bytes(text.len())?;
     let Some(at) = position(index, text.chars().count()) else { return Ok(None) };
     Ok(Some(byte_of(text, at)))
@@ -136,7 +136,7 @@ pub(crate) fn slice<'r>(
     value: &Value<'r>,
     bounds: &[Value<'r>; 3],
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let length = match value {
         Value::List(items) => items.len(),
         Value::Tuple(items) => items.len(),

@@ -1,12 +1,12 @@
 //! The keys that values are, and the values that keys are.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::values::key::Key;
 use crate::values::value::Value;
 
 impl<'r> Key<'r> {
     /// The key that a value is.
-    pub(crate) fn of(value: Value<'r>) -> Outcome<Self> {
+    pub(crate) fn of(value: Value<'r>) -> RenderResult<Self> {
         Ok(match value {
             Value::String(text) => Self::Text(text),
             Value::None => Self::None,
@@ -22,7 +22,7 @@ impl<'r> Key<'r> {
     }
 
     /// The key that a dict finds by a value; `None` if no dict has a key that equals it.
-    pub(crate) fn sought(value: &Value<'r>) -> Outcome<Option<Self>> {
+    pub(crate) fn sought(value: &Value<'r>) -> RenderResult<Option<Self>> {
         match value {
             Value::Safe(text) => Ok(Some(Self::Text(text.clone()))),
             Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => {

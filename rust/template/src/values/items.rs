@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::failure::Outcome;
-use crate::language::methods::View;
+use crate::failure::RenderResult;
+use crate::language::methods::DictView;
 use crate::render_limits::Meter;
 use crate::values::value::{Items, Value, range_length};
 
@@ -26,7 +26,7 @@ impl<'r> Items<'r> {
     }
 
     /// The next item.
-    pub(crate) fn next(&self, meter: &Meter<'_>) -> Outcome<Option<Value<'r>>> {
+    pub(crate) fn next(&self, meter: &Meter<'_>) -> RenderResult<Option<Value<'r>>> {
         meter.items(1)?;
         let at = self.at.get();
         let mut step = 1;
@@ -44,11 +44,11 @@ impl<'r> Items<'r> {
             }
             Value::List(items) => items.get(at),
             Value::Tuple(items) => items.get(at).cloned(),
-            Value::Dict(dict) | Value::View(View::Keys, dict) => {
+            Value::Dict(dict) | Value::View(DictView::Keys, dict) => {
                 dict.entry(at).map(|(key, _)| key.value())
             }
-            Value::View(View::Values, dict) => dict.entry(at).map(|(_, value)| value),
-            Value::View(View::Items, dict) => match dict.entry(at) {
+            Value::View(DictView::Values, dict) => dict.entry(at).map(|(_, value)| value),
+            Value::View(DictView::Items, dict) => match dict.entry(at) {
                 Some((key, value)) => Some(meter.tuple(vec![key.value(), value])?),
                 None => None,
             },
@@ -67,8 +67,8 @@ impl<'r> Items<'r> {
     pub(crate) fn each(
         &self,
         meter: &Meter<'_>,
-        mut found: impl FnMut(Value<'r>) -> Outcome<()>,
-    ) -> Outcome<()> {
+        mut found: impl FnMut(Value<'r>) -> RenderResult<()>,
+    ) -> RenderResult<()> {
         while let Some(item) = self.next(meter)? {
             found(item)?;
         }
@@ -77,7 +77,7 @@ impl<'r> Items<'r> {
 }
 
 /// The length of a value, if Python's `len` takes it.
-pub(crate) fn length(value: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<usize>> {
+pub(crate) fn length(value: &Value<'_>, meter: &Meter<'_>) -> RenderResult<Option<usize>> {
     if let Some(text) = value.as_text() {
         meter.bytes(text.len())?;
     }

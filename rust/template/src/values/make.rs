@@ -2,7 +2,7 @@
 
 use super::texts::text::Text;
 use super::value::Value;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::{HeldMemory, MAX_NESTING, Meter};
 
 /// Bytes counted for an item of a list, and for a value without a size.
@@ -16,7 +16,7 @@ const SLACK: usize = 1 << 12;
 
 /// Fails if a value nests so deep that printing or freeing it could exhaust the stack, or if it could come to
 /// contain itself.
-pub(crate) fn check_nesting(value: &Value<'_>) -> Outcome<()> {
+pub(crate) fn check_nesting(value: &Value<'_>) -> RenderResult<()> {
     if value.depth() >= MAX_NESTING {
         return Err(Failure::unsupported(format_args!(
             "a value of {MAX_NESTING} levels, or one that holds a namespace or `loop`,"
@@ -27,7 +27,7 @@ pub(crate) fn check_nesting(value: &Value<'_>) -> Outcome<()> {
 
 impl Meter<'_> {
     /// A text that was [written](Meter::write).
-    pub(crate) fn text<'r>(&self, mut text: String) -> Outcome<Text<'r>> {
+    pub(crate) fn text<'r>(&self, mut text: String) -> RenderResult<Text<'r>> {
         self.hold(TEXT_BYTES)?;
         if text.capacity() - text.len() > SLACK {
             text.shrink_to_fit();
@@ -37,19 +37,19 @@ impl Meter<'_> {
     }
 
     /// A string value of a text that was [written](Meter::write).
-    pub(crate) fn string<'r>(&self, text: String) -> Outcome<Value<'r>> {
+    pub(crate) fn string<'r>(&self, text: String) -> RenderResult<Value<'r>> {
         self.text(text).map(Value::String)
     }
 
     /// A copy of a text.
-    pub(crate) fn copy<'r>(&self, text: &str) -> Outcome<Text<'r>> {
+    pub(crate) fn copy<'r>(&self, text: &str) -> RenderResult<Text<'r>> {
         let mut copy = String::new();
         self.write(&mut copy, text)?;
         self.text(copy)
     }
 
     /// A tuple of few values.
-    pub(crate) fn tuple<'r>(&self, items: Vec<Value<'r>>) -> Outcome<Value<'r>> {
+    pub(crate) fn tuple<'r>(&self, items: Vec<Value<'r>>) -> RenderResult<Value<'r>> {
         let bytes = (items.len() + 1) * ITEM_BYTES;
         self.items(items.len())?;
         self.hold(bytes)?;
@@ -63,7 +63,7 @@ impl Text<'_> {
         &self,
         meter: &Meter<'_>,
         part: impl for<'a> FnOnce(&'a str) -> &'a str,
-    ) -> Outcome<Self> {
+    ) -> RenderResult<Self> {
         match self {
             Self::Borrowed(text) => Ok(Self::Borrowed(part(text))),
             Self::Computed(text) => {
@@ -87,7 +87,7 @@ impl<'r, 'm> ItemsBuilder<'r, 'm> {
     }
 
     /// An empty collection with room for `count` values.
-    pub(crate) fn of(count: usize, meter: &'m Meter<'_>) -> Outcome<Self> {
+    pub(crate) fn of(count: usize, meter: &'m Meter<'_>) -> RenderResult<Self> {
         meter.items(count)?;
         meter.hold(count.saturating_mul(ITEM_BYTES))?;
         meter.release(count.saturating_mul(ITEM_BYTES));
@@ -95,7 +95,7 @@ impl<'r, 'm> ItemsBuilder<'r, 'm> {
     }
 
     /// Adds a value.
-    pub(crate) fn push(&mut self, value: Value<'r>) -> Outcome<()> {
+    pub(crate) fn push(&mut self, value: Value<'r>) -> RenderResult<()> {
         self.meter.hold(ITEM_BYTES)?;
         self.items.push(value);
         Ok(())

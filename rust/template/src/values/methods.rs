@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::language::methods::{
     CharacterClass, DICT_METHODS, FORBIDDEN_DICT, FORBIDDEN_LIST, Method, OTHER_DICT, OTHER_NUMBER,
     OTHER_SEQUENCE, OTHER_STRING, STRING_METHODS,
@@ -79,7 +79,7 @@ pub(crate) fn call<'r>(
     receiver: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     match receiver {
         Value::Dict(dict) => {
             if let Method::View(view) = method {
@@ -113,9 +113,9 @@ fn call_string<'r>(
     text: &Text<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let none = |arguments: CallArguments<'r>| arguments.positional().map(|[]: [_; 0]| ());
-    let to_value = |text: Outcome<String>| text.and_then(|text| meter.string(text));
+    let to_value = |text: RenderResult<String>| text.and_then(|text| meter.string(text));
     match method {
         Method::Split => split(text, split_arguments(arguments)?, meter),
         Method::RightSplit => right_split(text, split_arguments(arguments)?, meter),
@@ -221,7 +221,7 @@ fn find_part<'r>(
     text: &str,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let part = string(arguments.positional::<1>()?)?;
     meter.characters(text.len())?;
     meter.characters(part.len())?;
@@ -239,7 +239,7 @@ fn fill(
     text: &str,
     arguments: CallArguments<'_>,
     meter: &Meter<'_>,
-) -> Outcome<String> {
+) -> RenderResult<String> {
     if method == Method::ZeroFill {
         let zeros = "0".repeat(missing(text, arguments.positional::<1>()?, meter)?);
         let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));
@@ -265,7 +265,7 @@ fn partition<'r>(
     text: &Text<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let separator = string(arguments.positional::<1>()?)?;
     if separator.is_empty() {
         return Err(Failure::error("an empty separator"));
@@ -280,12 +280,12 @@ fn partition<'r>(
         None => [0..0, 0..0, 0..length],
     };
     let cut = |range: Range<usize>| text.cut(meter, |text| &text[range]).map(Value::String);
-    meter.tuple(cuts.map(cut).into_iter().collect::<Outcome<_>>()?)
+    meter.tuple(cuts.map(cut).into_iter().collect::<RenderResult<_>>()?)
 }
 
 impl CharacterClass {
     /// True if Python finds all characters of a text in the class.
-    fn holds(self, text: &str) -> Outcome<bool> {
+    fn holds(self, text: &str) -> RenderResult<bool> {
         if !text.is_ascii() {
             return Err(Failure::unsupported("the class of characters outside of ASCII"));
         }
@@ -305,7 +305,7 @@ impl CharacterClass {
 }
 
 /// The characters that a text lacks to be as wide as asked for.
-fn missing(text: &str, [width]: [Option<Value<'_>>; 1], meter: &Meter<'_>) -> Outcome<usize> {
+fn missing(text: &str, [width]: [Option<Value<'_>>; 1], meter: &Meter<'_>) -> RenderResult<usize> {
     let width = width.as_ref().and_then(Value::as_int);
     let width = width.ok_or_else(|| Failure::error("a width is an integer"))?;
     meter.bytes(text.len())?;
@@ -317,7 +317,7 @@ fn missing(text: &str, [width]: [Option<Value<'_>>; 1], meter: &Meter<'_>) -> Ou
 }
 
 /// The single argument, which has to be a string.
-fn string([value]: [Option<Value<'_>>; 1]) -> Outcome<Text<'_>> {
+fn string([value]: [Option<Value<'_>>; 1]) -> RenderResult<Text<'_>> {
     match value {
         Some(Value::String(text)) => Ok(text),
         Some(Value::Safe(_)) => {
@@ -334,7 +334,7 @@ fn affix<'r>(
     [affix]: [Option<Value<'r>>; 1],
     meter: &Meter<'_>,
     fits: impl Fn(&str) -> bool,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let fits = |affix: Option<Value<'r>>| {
         let affix = string([affix])?;
         meter.bytes(affix.len())?;
@@ -359,7 +359,7 @@ fn strip<'r>(
     [chars]: [Option<Value<'r>>; 1],
     ends: TrimmedEnds,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let chars = match chars {
         None | Some(Value::None) => None,
         other => Some(string([other])?),
@@ -367,7 +367,7 @@ fn strip<'r>(
     trim(text, chars.as_deref(), ends, meter).map(Value::String)
 }
 
-fn split_arguments(arguments: CallArguments<'_>) -> Outcome<SplitArguments<'_>> {
+fn split_arguments(arguments: CallArguments<'_>) -> RenderResult<SplitArguments<'_>> {
     let [separator, limit] = arguments.bind(["sep", "maxsplit"])?;
     let limit = match limit {
         None => -1,

@@ -1,6 +1,6 @@
 //! Jinja's tests: the words after `is`.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::language::predicates::Predicate;
 use crate::render_limits::Meter;
 use crate::values::operators::comparing::{compare, contains};
@@ -13,7 +13,7 @@ impl Predicate {
         value: &Value<'r>,
         arguments: &[Value<'r>],
         meter: &Meter<'_>,
-    ) -> Outcome<bool> {
+    ) -> RenderResult<bool> {
         if arguments.len() != self.arity() {
             return Err(Failure::error(format!("a test takes {} arguments", self.arity())));
         }
@@ -52,7 +52,7 @@ impl Predicate {
     }
 }
 
-fn remainder(value: &Value<'_>, divisor: &Value<'_>) -> Outcome<i64> {
+fn remainder(value: &Value<'_>, divisor: &Value<'_>) -> RenderResult<i64> {
     match (value.as_int(), divisor.as_int()) {
         (Some(_), Some(0)) => Err(Failure::error("division by zero")),
         // The tests compare the remainder with 0 or 1, so its sign matters only for an odd negative number.

@@ -14,7 +14,7 @@ use num_bigint::BigInt;
 use super::key::Key;
 use super::texts::text::{Computed, Text};
 use crate::json::{Json, Map};
-use crate::language::methods::{Method, View};
+use crate::language::methods::{DictView, Method};
 use crate::language::tree::{Literal, LoopTest, Macro};
 use crate::render_limits::{HeldMemory, MAX_NESTING};
 
@@ -140,14 +140,14 @@ impl<'r> Dict<'r> {
 
 /// An integer of more than 64 bits.
 #[derive(Clone)]
-pub(crate) enum Big<'r> {
+pub(crate) enum BigInteger<'r> {
     /// A number of the record.
     Data(&'r BigInt),
     /// A number that was computed.
     Computed(Rc<Computed<BigInt>>),
 }
 
-impl Deref for Big<'_> {
+impl Deref for BigInteger<'_> {
     type Target = BigInt;
 
     fn deref(&self) -> &BigInt {
@@ -192,7 +192,7 @@ pub(crate) enum Value<'r> {
     /// An integer of 64 bits.
     Int(i64),
     /// Any other integer.
-    Big(Big<'r>),
+    Big(BigInteger<'r>),
     /// A float.
     Float(f64),
     /// A string.
@@ -208,7 +208,7 @@ pub(crate) enum Value<'r> {
     /// `range(start, stop, step)`
     Range(Rc<[i64; 3]>),
     /// A view of a dict.
-    View(View, Dict<'r>),
+    View(DictView, Dict<'r>),
     /// A generator that a filter yields. It can be iterated once.
     Generator(Rc<Nested<RefCell<std::vec::IntoIter<Value<'r>>>>>),
     /// A namespace.
@@ -283,7 +283,7 @@ impl<'r> Value<'r> {
             Json::Null => Self::None,
             Json::Bool(value) => Self::Bool(*value),
             Json::Int(value) => Self::Int(*value),
-            Json::BigInt(value) => Self::Big(Big::Data(value)),
+            Json::BigInt(value) => Self::Big(BigInteger::Data(value)),
             Json::Float(value) => Self::Float(*value),
             Json::String(text) => Self::String(Text::Borrowed(text)),
             Json::List(items) => Self::List(List::Data(items)),
@@ -329,7 +329,7 @@ impl<'r> Value<'r> {
     pub(crate) fn big(value: BigInt, held: HeldMemory) -> Self {
         match i64::try_from(&value) {
             Ok(value) => Self::Int(value),
-            Err(_) => Self::Big(Big::Computed(Computed::new(value, held))),
+            Err(_) => Self::Big(BigInteger::Computed(Computed::new(value, held))),
         }
     }
 
@@ -411,9 +411,9 @@ impl<'r> Value<'r> {
             Self::Tuple(_) => "tuple",
             Self::Dict(_) => "dict",
             Self::Range(_) => "range",
-            Self::View(View::Keys, _) => "dict_keys",
-            Self::View(View::Values, _) => "dict_values",
-            Self::View(View::Items, _) => "dict_items",
+            Self::View(DictView::Keys, _) => "dict_keys",
+            Self::View(DictView::Values, _) => "dict_values",
+            Self::View(DictView::Items, _) => "dict_items",
             Self::Generator(_) => "generator",
             Self::Namespace(_) => "Namespace",
             Self::Method(..) | Self::UnknownMethod(_) => "method",

@@ -1,14 +1,14 @@
 //! [`ContainsAny`]: tells whether a text contains one of a set of texts.
 
-use super::trie::{Builder, Trie};
+use super::added_trie::{AddedTrie, AddedTrieBuilder};
 
 /// Tells whether a text contains one of a set of texts.
-pub(crate) struct ContainsAny(Trie);
+pub(crate) struct ContainsAny(AddedTrie);
 
 impl ContainsAny {
     /// A search for texts, none of which is empty.
     pub(crate) fn new<'a>(contents: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut trie = Builder::default();
+        let mut trie = AddedTrieBuilder::default();
         for content in contents {
             trie.insert(content.as_bytes(), 0);
         }

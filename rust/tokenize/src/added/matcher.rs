@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::added_token::AddedToken;
-use super::trie::{Builder, Trie};
+use super::added_trie::{AddedTrie, AddedTrieBuilder};
 use crate::unicode;
 
 /// Finds the added tokens of one phase: the tokens that match the raw text, or the tokens that match the
 /// normalized text.
 pub(crate) struct Matcher {
-    trie: Trie,
+    trie: AddedTrie,
     tokens: Vec<AddedRule>,
     /// The text that each token matches.
     contents: Vec<Box<str>>,
@@ -35,7 +35,11 @@ pub(crate) struct Match {
 impl Default for Matcher {
     /// A matcher without tokens.
     fn default() -> Self {
-        Self { trie: Builder::default().finish(), tokens: Vec::new(), contents: Vec::new() }
+        Self {
+            trie: AddedTrieBuilder::default().finish(),
+            tokens: Vec::new(),
+            contents: Vec::new(),
+        }
     }
 }
 
@@ -45,7 +49,8 @@ impl Matcher {
     pub(crate) fn new<'a>(
         tokens: impl IntoIterator<Item = (&'a str, &'a AddedToken)>,
     ) -> Option<Self> {
-        let (mut trie, mut rules, mut contents) = (Builder::default(), Vec::new(), Vec::new());
+        let (mut trie, mut rules, mut contents) =
+            (AddedTrieBuilder::default(), Vec::new(), Vec::new());
         for (pattern, token) in tokens {
             let index = u32::try_from(rules.len()).ok()?;
             if !trie.insert(pattern.as_bytes(), index) {

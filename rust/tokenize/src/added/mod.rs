@@ -3,9 +3,9 @@
 //! [`Matcher`] finds them.
 
 mod added_token;
+mod added_trie;
 mod contains_any;
 mod matcher;
-mod trie;
 
 pub(crate) use added_token::AddedToken;
 pub(crate) use contains_any::ContainsAny;

@@ -7,16 +7,16 @@ use std::ops::Range;
 
 use super::cache_misses;
 use super::piece_encoder::{PieceEncoder, QueuedRun};
-use super::spans::{Origin, Watch};
-use super::thread_caches::{BATCH, Gap, NOWHERE, QueuedPiece, ThreadMemory};
+use super::spans::{OffsetTracker, SourceRanges};
+use super::thread_caches::{BATCH, CacheMiss, NOWHERE, QueuedPiece, ThreadMemory};
 use crate::pieces::{LONGEST, MOST, PieceCache, PieceKey};
-use crate::split::{Cursor, position};
+use crate::split::{SplitCursor, position};
 
 /// The buffers that a model appends to.
-pub(super) struct Output<'a> {
+pub(super) struct EncodingOutput<'a> {
     pub(super) ids: &'a mut Vec<u32>,
-    pub(super) watch: &'a mut Watch,
-    pub(super) origin: Origin<'a>,
+    pub(super) offset_tracker: &'a mut OffsetTracker,
+    pub(super) origin: SourceRanges<'a>,
 }
 
 /// Appends the ids of `text[start..]`, a stretch that is cut on its own.
@@ -25,9 +25,9 @@ pub(super) fn encode(
     text: &[u8],
     start: usize,
     memory: &mut ThreadMemory,
-    out: &mut Output<'_>,
+    out: &mut EncodingOutput<'_>,
 ) {
-    encode_from(model, text, start, Cursor::new(start), memory, out);
+    encode_from(model, text, start, SplitCursor::new(start), memory, out);
 }
 
 /// As [`encode`], for a model whose cursor counts pieces.
@@ -36,9 +36,9 @@ pub(super) fn encode_listed(
     text: &[u8],
     start: usize,
     memory: &mut ThreadMemory,
-    out: &mut Output<'_>,
+    out: &mut EncodingOutput<'_>,
 ) {
-    encode_from(model, text, start, Cursor::new(0), memory, out);
+    encode_from(model, text, start, SplitCursor::new(0), memory, out);
 }
 
 /// Appends the ids of the pieces that the model cuts with `cursor`; the first begins at `start`.
@@ -47,9 +47,9 @@ fn encode_from(
     model: &impl PieceEncoder,
     text: &[u8],
     start: usize,
-    mut cursor: Cursor,
+    mut cursor: SplitCursor,
     memory: &mut ThreadMemory,
-    out: &mut Output<'_>,
+    out: &mut EncodingOutput<'_>,
 ) {
     let (mut begin, mut at) = (start, start);
     let mut ends = std::mem::take(&mut memory.ends);
@@ -110,7 +110,7 @@ fn long(
     piece: Range<usize>,
     mut begin: usize,
     memory: &mut ThreadMemory,
-    out: &mut Output<'_>,
+    out: &mut EncodingOutput<'_>,
 ) -> usize {
     let mut at = piece.start;
     while at < piece.end {
@@ -120,7 +120,7 @@ fn long(
             return piece.end;
         }
         let end = at + model.cut(&text[at..piece.end], at == piece.start);
-        let part = model.tells_parts() && (at..end) != piece;
+        let part = model.parts_have_other_ids() && (at..end) != piece;
         let waiting = if end - at <= LONGEST {
             let key = PieceKey::new(text, at, end - at);
             short_piece(if part { key.part() } else { key }, position(end), &memory.short)
@@ -145,7 +145,7 @@ fn flush(
     text: &[u8],
     begin: usize,
     memory: &mut ThreadMemory,
-    out: &mut Output<'_>,
+    out: &mut EncodingOutput<'_>,
 ) {
     if memory.count == 0 {
         return;
@@ -159,8 +159,8 @@ fn flush(
     }
     let from = out.ids.len();
     cache_misses::assemble(copied, memory, out.ids);
-    if run.range(run.pieces.len() - 1).end > out.watch.next() {
-        tell(model, &run, from, copied, memory, out);
+    if run.range(run.pieces.len() - 1).end > out.offset_tracker.next() {
+        record_ranges(model, &run, from, copied, memory, out);
     }
     memory.waiting = waiting;
 }
@@ -189,26 +189,28 @@ fn answer(pieces: &[QueuedPiece], memory: &mut ThreadMemory) -> usize {
         count += usize::from(!found.is_whole());
     }
     gaps.clear();
-    gaps.extend(missing[..count].iter().map(|index| Gap { index: *index, ..Gap::default() }));
+    gaps.extend(
+        missing[..count].iter().map(|index| CacheMiss { index: *index, ..CacheMiss::default() }),
+    );
     filled
 }
 
 /// Tells the watch the source ranges of the ids of those pieces that it needs; the ids of the first piece are
 /// at `from`.
 #[inline(never)]
-fn tell(
+fn record_ranges(
     model: &impl PieceEncoder,
     run: &QueuedRun<'_>,
     mut from: usize,
     copied: usize,
     memory: &ThreadMemory,
-    out: &mut Output<'_>,
+    out: &mut EncodingOutput<'_>,
 ) {
     let ThreadMemory { positions, gaps, .. } = memory;
     let mut gaps = gaps.iter().peekable();
     let mut index = 0;
     loop {
-        index = match out.watch.next() {
+        index = match out.offset_tracker.next() {
             usize::MAX => return,
             byte => run.behind(index, byte),
         };
@@ -227,7 +229,7 @@ fn tell(
         };
         let ids = &out.ids[start..start + count];
         let Range { start: begin, end } = run.range(index);
-        model.watch(&run.text[..end], begin, start, ids, out.origin, out.watch);
+        model.record_offsets(&run.text[..end], begin, start, ids, out.origin, out.offset_tracker);
         index += 1;
     }
 }

@@ -5,14 +5,14 @@
 use std::ops::Range;
 
 use super::piece_encoder::{PieceEncoder, QueuedRun};
-use super::thread_caches::{Absent, Gap, NOWHERE, QueuedPiece, STEP, ThreadMemory};
+use super::thread_caches::{CacheMiss, NOWHERE, PendingPiece, QueuedPiece, STEP, ThreadMemory};
 use crate::pieces::MOST;
 
 /// Finds or makes the ids of the missing pieces.
 #[inline(never)]
 pub(super) fn fill(model: &impl PieceEncoder, run: &QueuedRun<'_>, memory: &mut ThreadMemory) {
     let mut gaps = std::mem::take(&mut memory.gaps);
-    for Gap { index, .. } in &gaps {
+    for CacheMiss { index, .. } in &gaps {
         let QueuedPiece { key, place, .. } = run.pieces[*index];
         if place == NOWHERE {
             memory.long.prefetch(&run.text[run.range(*index)], key.is_part());
@@ -28,7 +28,7 @@ pub(super) fn fill(model: &impl PieceEncoder, run: &QueuedRun<'_>, memory: &mut 
         let known = holds(model, &waiting, range.len())
             && memory.recall(&run.text[range.clone()], &waiting, gap);
         if !known {
-            memory.absent.push(Absent { waiting, gap: number, start: range.start });
+            memory.absent.push(PendingPiece { waiting, gap: number, start: range.start });
         }
     }
     if !memory.absent.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn assemble(copied: usize, memory: &ThreadMemory, ids: &mut Vec<u32>)
     // Copying proceeds in whole steps, past the end of the wanted ids; the surplus is overwritten.
     ids.resize(filled + copied + more + STEP, 0);
     let mut begin = 0;
-    for Gap { index, count, ids: found, from, .. } in gaps {
+    for CacheMiss { index, count, ids: found, from, .. } in gaps {
         let end = positions[*index];
         copy(known, begin..end, &mut ids[filled..]);
         filled += end - begin;

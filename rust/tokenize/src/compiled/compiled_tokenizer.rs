@@ -4,17 +4,17 @@ use std::fmt;
 use std::ops::Range;
 
 use super::batch;
-use super::batch::Output;
-use super::cutting::independent_parts::Settled;
+use super::batch::EncodingOutput;
+use super::cutting::independent_parts::StableSegment;
 use super::engines::bert_word_piece::WordPieceEngine;
 use super::engines::byte_level::ByteLevel;
-use super::engines::general::General;
-use super::engines::sentence::Sentence;
+use super::engines::general::GeneralEngine;
+use super::engines::sentence_piece_bpe::SentencePieceBpe;
 use super::engines::unigram::Unigram;
 use super::normalizers::normalize::Normalizer;
-use super::post_processor::Template;
-use super::prefix_space::Spaced;
-use super::spans::{Origin, Watch};
+use super::post_processor::PostProcessorTemplate;
+use super::prefix_space::SpacedText;
+use super::spans::{OffsetTracker, SourceRanges};
 use super::thread_caches::ThreadMemory;
 use crate::added::{ContainsAny, Matcher};
 use crate::encoding::{Encoding, SpecialTokens};
@@ -24,10 +24,10 @@ use crate::error::Error;
 const LONGEST_NORMALIZED: usize = u32::MAX as usize - (1 << 10);
 
 /// A model, which encodes the stretches between added tokens.
-pub(super) enum Model {
+pub(super) enum CompiledModel {
     ByteLevel(ByteLevel),
-    General(General),
-    Sentence(Sentence),
+    General(GeneralEngine),
+    Sentence(SentencePieceBpe),
     Unigram(Unigram),
     Words(WordPieceEngine),
 }
@@ -45,15 +45,15 @@ pub(crate) struct Compiled {
     pub(super) seldom: Option<ContainsAny>,
     /// True if a stretch that does not begin with a space gets one.
     pub(super) prefix_space: bool,
-    pub(super) model: Model,
-    pub(super) template: Template,
+    pub(super) model: CompiledModel,
+    pub(super) template: PostProcessorTemplate,
     /// The ids whose tokens are not written the same in every text: blanks at their edges depend on the text.
     pub(super) varied: Vec<u32>,
 }
 
 impl Compiled {
     /// A tokenizer without added tokens and without a normalizer.
-    pub(super) fn new(model: Model, template: Template) -> Self {
+    pub(super) fn new(model: CompiledModel, template: PostProcessorTemplate) -> Self {
         let (raw, normalized) = (Matcher::default(), Matcher::default());
         Self {
             raw,
@@ -72,50 +72,50 @@ impl Compiled {
     pub(crate) fn encode<'s>(
         &self,
         text: &str,
-        settled: impl Iterator<Item = (usize, &'s Settled)> + Clone,
+        settled: impl Iterator<Item = (usize, &'s StableSegment)> + Clone,
         spans: &[Range<usize>],
         special: SpecialTokens,
         memory: &mut ThreadMemory,
         out: &mut Encoding,
     ) {
-        let mut watch = match self.normalizer {
-            _ if spans.is_empty() => Watch::Nothing,
+        let mut offset_tracker = match self.normalizer {
+            _ if spans.is_empty() => OffsetTracker::Nothing,
             // The text is written into a buffer, so the source range is told for each token.
-            _ if matches!(&self.model, Model::General(model) if !model.tells_in_place()) => {
-                Watch::all(self.composes())
+            _ if matches!(&self.model, CompiledModel::General(model) if !model.records_in_place()) => {
+                OffsetTracker::all(self.composes())
             }
-            _ if self.seldom.is_some() => Watch::new(text, spans),
+            _ if self.seldom.is_some() => OffsetTracker::new(text, spans),
             // Normalizing changes nearly every text.
-            Some(Normalizer::Bert(_) | Normalizer::Chain(_)) => Watch::all(self.composes()),
-            _ => Watch::new(text, spans),
+            Some(Normalizer::Bert(_) | Normalizer::Chain(_)) => OffsetTracker::all(self.composes()),
+            _ => OffsetTracker::new(text, spans),
         };
         if special == SpecialTokens::Add {
             out.ids.extend_from_slice(self.template.before());
         }
         let begin = out.ids.len();
-        self.ids(text, settled.clone(), memory, &mut out.ids, &mut watch);
-        if watch.is_lost() {
+        self.ids(text, settled.clone(), memory, &mut out.ids, &mut offset_tracker);
+        if offset_tracker.is_lost() {
             out.ids.truncate(begin);
-            watch = Watch::all(self.composes());
-            self.ids(text, settled, memory, &mut out.ids, &mut watch);
+            offset_tracker = OffsetTracker::all(self.composes());
+            self.ids(text, settled, memory, &mut out.ids, &mut offset_tracker);
         }
         let end = out.ids.len();
         if special == SpecialTokens::Add {
             out.ids.extend_from_slice(self.template.after());
         }
-        watch.finish(text, spans, end, out.ids.len(), &mut out.touched);
+        offset_tracker.finish(text, spans, end, out.ids.len(), &mut out.touched);
     }
 
     /// True if normalizing can make a text several times as long.
     pub(crate) fn expands(&self) -> bool {
-        matches!(self.model, Model::General(_))
+        matches!(self.model, CompiledModel::General(_))
             || self.normalizer.as_ref().is_some_and(Normalizer::expands)
     }
 
     /// The normalizer of whole texts, or of words.
     fn any_normalizer(&self) -> Option<&Normalizer> {
         let of_words = match &self.model {
-            Model::General(model) => model.normalizer(),
+            CompiledModel::General(model) => model.normalizer(),
             _ => None,
         };
         self.normalizer.as_ref().or(of_words)
@@ -138,14 +138,18 @@ impl Compiled {
     }
 
     /// The part of `text` whose ids do not depend on the surrounding text, if there is one.
-    pub(crate) fn settle(&self, text: &str, memory: &mut ThreadMemory) -> Option<Settled> {
+    pub(crate) fn stable_segment(
+        &self,
+        text: &str,
+        memory: &mut ThreadMemory,
+    ) -> Option<StableSegment> {
         let range = self.raw.settled(text)?;
-        let (mut ids, mut watch) = (Vec::new(), Watch::all(false));
+        let (mut ids, mut offset_tracker) = (Vec::new(), OffsetTracker::all(false));
         let mut from = range.start;
         for found in self.raw.matches(text) {
             let between = &text[from..found.range.start];
             let normalizer = match &self.model {
-                Model::General(model) => model.normalizer().or(self.normalizer.as_ref()),
+                CompiledModel::General(model) => model.normalizer().or(self.normalizer.as_ref()),
                 _ => self.normalizer_of(between),
             };
             let normalizer = normalizer.filter(|_| !between.is_empty());
@@ -155,32 +159,37 @@ impl Compiled {
             }
             from = found.range.end;
         }
-        self.found(text, range.clone(), memory, &mut ids, &mut watch);
-        Some(Settled { text: text.into(), range, ids, sources: watch.into_sources() })
+        self.found(text, range.clone(), memory, &mut ids, &mut offset_tracker);
+        Some(StableSegment {
+            text: text.into(),
+            range,
+            ids,
+            sources: offset_tracker.into_sources(),
+        })
     }
 
     /// Appends the ids of `text`; the ids of the `settled` parts are copied.
     pub(super) fn ids<'s>(
         &self,
         text: &str,
-        settled: impl Iterator<Item = (usize, &'s Settled)>,
+        settled: impl Iterator<Item = (usize, &'s StableSegment)>,
         memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
-        watch: &mut Watch,
+        offset_tracker: &mut OffsetTracker,
     ) {
         let mut from = 0;
         for (at, part) in settled {
             let Some(range) = part.find(text, at).filter(|range| from <= range.start) else {
                 continue;
             };
-            self.found(text, from..range.start, memory, ids, watch);
-            if watch.next() < range.end {
-                watch.again(&part.sources, ids.len(), at);
+            self.found(text, from..range.start, memory, ids, offset_tracker);
+            if offset_tracker.next() < range.end {
+                offset_tracker.again(&part.sources, ids.len(), at);
             }
             ids.extend_from_slice(&part.ids);
             from = range.end;
         }
-        self.found(text, from..text.len(), memory, ids, watch);
+        self.found(text, from..text.len(), memory, ids, offset_tracker);
     }
 
     /// Appends the ids of a part of `text`, after finding the added tokens in it.
@@ -190,19 +199,19 @@ impl Compiled {
         part: Range<usize>,
         memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
-        watch: &mut Watch,
+        offset_tracker: &mut OffsetTracker,
     ) {
         let mut from = part.start;
         if !self.raw.is_empty() {
             for found in self.raw.matches(&text[part.clone()]) {
                 let range = part.start + found.range.start..part.start + found.range.end;
-                self.gap(text, from..range.start, memory, ids, watch);
+                self.gap(text, from..range.start, memory, ids, offset_tracker);
                 from = range.end;
-                watch.token(ids.len(), range);
+                offset_tracker.token(ids.len(), range);
                 ids.push(found.id);
             }
         }
-        self.gap(text, from..part.end, memory, ids, watch);
+        self.gap(text, from..part.end, memory, ids, offset_tracker);
     }
 
     /// The normalizer of a text between two added tokens; `None` if the text does not need it.
@@ -219,38 +228,45 @@ impl Compiled {
         gap: Range<usize>,
         memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
-        watch: &mut Watch,
+        offset_tracker: &mut OffsetTracker,
     ) {
         if gap.is_empty() {
             return;
         }
         let known = self.normalizer_of(&text[gap.clone()]);
-        let origin = Origin { sources: None };
+        let origin = SourceRanges { sources: None };
         if known.is_none() && self.seldom.is_some() {
-            let mut out = Output { ids, watch, origin };
+            let mut out = EncodingOutput { ids, offset_tracker, origin };
             let bytes = &text.as_bytes()[..gap.end];
             return self.encode_stretch(bytes, gap.start, false, memory, &mut out);
         }
         let normalized = known.and_then(|normalizer| {
-            normalizer.normalize(&text[gap.clone()], gap.start, watch.wants_sources())
+            normalizer.normalize(&text[gap.clone()], gap.start, offset_tracker.wants_sources())
         });
         let Some(normalized) = normalized else {
-            return self.normalized_gap(&text[..gap.end], gap.start, origin, memory, ids, watch);
+            return self.normalized_gap(
+                &text[..gap.end],
+                gap.start,
+                origin,
+                memory,
+                ids,
+                offset_tracker,
+            );
         };
         if normalized.text.len() > LONGEST_NORMALIZED {
             let (what, bytes) = ("it, when it is normalized,", normalized.text.len());
             memory.refused = Some(Error::too_long(what, bytes, LONGEST_NORMALIZED));
             return;
         }
-        let known = watch.wants_sources();
+        let known = offset_tracker.wants_sources();
         if !known {
-            watch.lose();
+            offset_tracker.lose();
         }
-        if watch.is_lost() {
+        if offset_tracker.is_lost() {
             return;
         }
-        let origin = Origin { sources: known.then_some(normalized.sources.as_slice()) };
-        self.normalized_gap(&normalized.text, 0, origin, memory, ids, watch);
+        let origin = SourceRanges { sources: known.then_some(normalized.sources.as_slice()) };
+        self.normalized_gap(&normalized.text, 0, origin, memory, ids, offset_tracker);
     }
 
     /// Appends the ids of `text[start..]`, which is normalized.
@@ -258,46 +274,47 @@ impl Compiled {
         &self,
         text: &str,
         start: usize,
-        origin: Origin<'_>,
+        origin: SourceRanges<'_>,
         memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
-        watch: &mut Watch,
+        offset_tracker: &mut OffsetTracker,
     ) {
         let mut from = start;
         if !self.normalized.is_empty() {
             for found in self.normalized.matches(&text[start..]) {
                 let range = start + found.range.start..start + found.range.end;
-                self.stretch(text, from..range.start, origin, memory, ids, watch);
+                self.stretch(text, from..range.start, origin, memory, ids, offset_tracker);
                 from = range.end;
-                watch.token(ids.len(), origin.of(range.start, range.end));
+                offset_tracker.token(ids.len(), origin.of(range.start, range.end));
                 ids.push(found.id);
             }
         }
-        self.stretch(text, from..text.len(), origin, memory, ids, watch);
+        self.stretch(text, from..text.len(), origin, memory, ids, offset_tracker);
     }
 
     fn stretch(
         &self,
         text: &str,
         range: Range<usize>,
-        origin: Origin<'_>,
+        origin: SourceRanges<'_>,
         memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,
-        watch: &mut Watch,
+        offset_tracker: &mut OffsetTracker,
     ) {
         if range.start >= range.end {
             return;
         }
         if self.prefix_space && !text[range.clone()].starts_with(' ') {
-            let Some(spaced) = Spaced::new(text, range, origin, watch) else { return };
-            let origin = Origin { sources: spaced.sources.as_deref() };
+            let Some(spaced) = SpacedText::new(text, range, origin, offset_tracker) else { return };
+            let origin = SourceRanges { sources: spaced.sources.as_deref() };
             let bytes = spaced.text.as_bytes();
-            let mut out = Output { ids, watch, origin };
+            let mut out = EncodingOutput { ids, offset_tracker, origin };
             self.encode_stretch(bytes, 0, true, memory, &mut out);
             return;
         }
         let bytes = &text.as_bytes()[..range.end];
-        let (normalized, mut out) = (self.seldom.is_some(), Output { ids, watch, origin });
+        let (normalized, mut out) =
+            (self.seldom.is_some(), EncodingOutput { ids, offset_tracker, origin });
         self.encode_stretch(bytes, range.start, normalized, memory, &mut out);
     }
 
@@ -308,14 +325,14 @@ impl Compiled {
         start: usize,
         normalized: bool,
         memory: &mut ThreadMemory,
-        out: &mut Output<'_>,
+        out: &mut EncodingOutput<'_>,
     ) {
         match &self.model {
-            Model::ByteLevel(model) => batch::encode(model, bytes, start, memory, out),
-            Model::General(model) => model.encode(bytes, start, memory, out),
-            Model::Sentence(model) => model.encode(bytes, start, normalized, memory, out),
-            Model::Unigram(model) => model.encode(bytes, start, memory, out),
-            Model::Words(model) => batch::encode(model, bytes, start, memory, out),
+            CompiledModel::ByteLevel(model) => batch::encode(model, bytes, start, memory, out),
+            CompiledModel::General(model) => model.encode(bytes, start, memory, out),
+            CompiledModel::Sentence(model) => model.encode(bytes, start, normalized, memory, out),
+            CompiledModel::Unigram(model) => model.encode(bytes, start, memory, out),
+            CompiledModel::Words(model) => batch::encode(model, bytes, start, memory, out),
         }
     }
 }

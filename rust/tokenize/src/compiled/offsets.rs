@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::compiled_tokenizer::Compiled;
-use super::names::Names;
-use super::post_processor::Trim;
+use super::post_processor::OffsetTrim;
 use super::thread_caches::ThreadMemory;
-use crate::compiled::spans::{Source, Watch};
+use super::token_names::TokenNames;
+use crate::compiled::spans::{OffsetTracker, TokenRange};
 use crate::encoding::SpecialTokens;
 
 /// The character that stands for a space in byte-level vocabularies.
@@ -29,7 +29,7 @@ impl Compiled {
         &self,
         text: &str,
         special: SpecialTokens,
-        names: &Names,
+        names: &TokenNames,
         buffers: OffsetBuffers<'_>,
         ids: &mut Vec<u32>,
         offsets: &mut Vec<Range<usize>>,
@@ -37,15 +37,15 @@ impl Compiled {
         let Some(trims) = self.template.trims() else { return false };
         let OffsetBuffers { memory, blanks } = buffers;
         let before = ids.len();
-        let mut watch = Watch::all(self.composes());
+        let mut offset_tracker = OffsetTracker::all(self.composes());
         let adds = special == SpecialTokens::Add;
         if adds {
             ids.extend_from_slice(self.template.before());
         }
         let begin = ids.len();
-        self.ids(text, std::iter::empty(), memory, ids, &mut watch);
-        let sources = watch.into_sources();
-        let token = |(index, source): (usize, &Source)| source.position() == begin + index;
+        self.ids(text, std::iter::empty(), memory, ids, &mut offset_tracker);
+        let sources = offset_tracker.into_sources();
+        let token = |(index, source): (usize, &TokenRange)| source.position() == begin + index;
         let has_all_sources =
             sources.len() == ids.len() - begin && sources.iter().enumerate().all(token);
         let trims_varied =
@@ -85,7 +85,7 @@ impl Compiled {
     }
 }
 
-impl Trim {
+impl OffsetTrim {
     /// Removes the blanks of a token from its range.
     fn apply(self, range: &mut Range<usize>, [left, right]: [usize; 2], first: bool) {
         let is_first = first || range.start == 0;

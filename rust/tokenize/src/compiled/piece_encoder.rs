@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::spans::{Origin, Watch};
-use super::thread_caches::{Gap, QueuedPiece, ThreadMemory};
+use super::spans::{OffsetTracker, SourceRanges};
+use super::thread_caches::{CacheMiss, QueuedPiece, ThreadMemory};
 use crate::pieces::PieceKey;
-use crate::split::Cursor;
+use crate::split::SplitCursor;
 
 /// A model that encodes a stretch piece by piece.
 pub(super) trait PieceEncoder {
     /// Writes the ends of the next pieces, and returns how many.
-    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize;
+    fn fill(&self, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize;
 
     /// The end of the first part of a long piece; the part is encoded on its own. `whole` is true if no part
     /// has been cut off yet.
@@ -19,11 +19,11 @@ pub(super) trait PieceEncoder {
     }
 
     /// True if a part of a piece can have other ids than a piece of the same text.
-    fn tells_parts(&self) -> bool {
+    fn parts_have_other_ids(&self) -> bool {
         false
     }
 
-    /// True if the caches hold a piece of so many bytes, if it is too long for a key.
+    /// True if the caches store a piece of this length in bytes that is too long for a key.
     fn keeps(&self, _length: usize) -> bool {
         true
     }
@@ -33,21 +33,21 @@ pub(super) trait PieceEncoder {
 
     /// Puts the ids of all absent pieces into the gaps and into the cache, if that is faster than one at a
     /// time.
-    fn learn(&self, _: &[u8], _: &mut [Gap], _: &mut ThreadMemory) {}
+    fn learn(&self, _: &[u8], _: &mut [CacheMiss], _: &mut ThreadMemory) {}
 
     /// Appends the ids of a piece, or of a part of one, that no cache has.
     fn miss(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>);
 
     /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`; the first token is at
     /// `position`.
-    fn watch(
+    fn record_offsets(
         &self,
         text: &[u8],
         begin: usize,
         position: usize,
         ids: &[u32],
-        origin: Origin<'_>,
-        watch: &mut Watch,
+        origin: SourceRanges<'_>,
+        offset_tracker: &mut OffsetTracker,
     );
 }
 

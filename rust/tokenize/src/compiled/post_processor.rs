@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The ids before and after a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Template {
+pub(super) struct PostProcessorTemplate {
     before: Vec<u32>,
     after: Vec<u32>,
     /// True if a step that adds ids was read: the reference fails on a second `TemplateProcessing`.
@@ -12,19 +12,19 @@ pub(super) struct Template {
     /// True if that step put its ids and the text's into one list, as all but `TemplateProcessing` do.
     joined: bool,
     /// The steps that leave blanks out of source ranges; `None` if their options are not written.
-    trims: Option<Vec<Trim>>,
+    trims: Option<Vec<OffsetTrim>>,
 }
 
 /// A step that leaves the blanks around tokens out of their source ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trim {
+pub(super) struct OffsetTrim {
     /// True if the first token keeps a single blank at its beginning.
     pub(super) add_prefix_space: bool,
     /// True if the step comes after one that put ids in front of the text's first token.
     pub(super) after: bool,
 }
 
-impl Template {
+impl PostProcessorTemplate {
     /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, `BertProcessing`, `RobertaProcessing`, or a
     /// sequence of these.
     pub(super) fn recognise(processor: &Value) -> Option<Self> {
@@ -92,7 +92,7 @@ impl Template {
         match (flag("trim_offsets"), flag("add_prefix_space")) {
             (Some(false), _) => {}
             (Some(true), Some(add_prefix_space)) => {
-                let trim = Trim { add_prefix_space, after: self.joined };
+                let trim = OffsetTrim { add_prefix_space, after: self.joined };
                 self.trims.iter_mut().for_each(|trims| trims.push(trim));
             }
             _ => self.trims = None,
@@ -100,7 +100,7 @@ impl Template {
     }
 
     /// The steps that leave blanks out of source ranges, in their order; `None` if they are not known.
-    pub(super) fn trims(&self) -> Option<&[Trim]> {
+    pub(super) fn trims(&self) -> Option<&[OffsetTrim]> {
         self.trims.as_deref()
     }
 

@@ -1,28 +1,28 @@
-//! [`Spaced`]: a copy of a stretch with a space in front.
+//! [`SpacedText`]: a copy of a stretch with a space in front.
 
 use std::ops::Range;
 
-use super::spans::{Origin, Watch};
+use super::spans::{OffsetTracker, SourceRanges};
 
 /// A copy of a stretch, with a space in front.
-pub(super) struct Spaced {
+pub(super) struct SpacedText {
     pub(super) text: String,
     pub(super) sources: Option<Vec<Range<usize>>>,
 }
 
-impl Spaced {
+impl SpacedText {
     /// `None` if the text must be encoded again with source ranges; then the watch is lost.
     pub(super) fn new(
         text: &str,
         range: Range<usize>,
-        origin: Origin<'_>,
-        watch: &mut Watch,
+        origin: SourceRanges<'_>,
+        offset_tracker: &mut OffsetTracker,
     ) -> Option<Self> {
-        let known = watch.wants_sources();
+        let known = offset_tracker.wants_sources();
         if !known {
-            watch.lose();
+            offset_tracker.lose();
         }
-        if watch.is_lost() {
+        if offset_tracker.is_lost() {
             return None;
         }
         let stretch = &text[range.clone()];

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 /// The bytes of a stretch, and their source ranges.
 #[derive(Clone, Copy)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct SourceRanges<'a> {
     /// The source range of each byte, or `None` if the text is its own source.
     pub(crate) sources: Option<&'a [Range<usize>]>,
 }
 
-impl Origin<'_> {
+impl SourceRanges<'_> {
     /// The source range of `start..end`, which is not empty.
     pub(super) fn of(self, start: usize, end: usize) -> Range<usize> {
         match self.sources {
@@ -21,12 +21,12 @@ impl Origin<'_> {
 
 /// A token's position in the ids, and its byte range in the text.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct TokenRange {
     position: usize,
     range: Range<usize>,
 }
 
-impl Source {
+impl TokenRange {
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -37,24 +37,24 @@ impl Source {
 }
 
 /// The source ranges that the encoder records.
-pub(crate) enum Watch {
+pub(crate) enum OffsetTracker {
     /// Nothing is recorded: there are no spans.
     Nothing,
     /// The tokens at the bounds of the spans are recorded; this is enough while source ranges ascend.
-    Bounds(Bounds),
+    Bounds(SpanBounds),
     /// Nothing is recorded any more: source ranges do not ascend, or are not known.
     Lost,
     /// The source range of every token is recorded.
     Sources {
         /// The tokens that have a source range.
-        list: Vec<Source>,
+        list: Vec<TokenRange>,
         /// True if the normalizer composes letters and marks, so that source ranges have to be corrected.
         joined: bool,
     },
 }
 
 /// The token ranges of the spans, up to the current token.
-pub(crate) struct Bounds {
+pub(crate) struct SpanBounds {
     /// The spans, widened to whole characters, without the empty ones; ascending, with their indices.
     spans: Vec<(Range<usize>, usize)>,
     /// The number of spans whose first token has been seen.
@@ -68,7 +68,7 @@ pub(crate) struct Bounds {
     last: Range<usize>,
 }
 
-impl Bounds {
+impl SpanBounds {
     fn new(text: &str, spans: &[Range<usize>]) -> Self {
         let whole = (0..)
             .zip(spans)
@@ -129,10 +129,10 @@ impl Bounds {
     }
 }
 
-impl Watch {
+impl OffsetTracker {
     /// A watch for `spans`, which are ascending and disjoint byte ranges of `text`.
     pub(crate) fn new(text: &str, spans: &[Range<usize>]) -> Self {
-        Self::Bounds(Bounds::new(text, spans))
+        Self::Bounds(SpanBounds::new(text, spans))
     }
 
     /// A watch that records every token.
@@ -179,12 +179,12 @@ impl Watch {
                     *self = Self::Lost;
                 }
             }
-            Self::Sources { list, .. } => list.push(Source { position, range }),
+            Self::Sources { list, .. } => list.push(TokenRange { position, range }),
         }
     }
 
     /// The recorded source ranges of all tokens; empty if not every token was recorded.
-    pub(crate) fn into_sources(self) -> Vec<Source> {
+    pub(crate) fn into_sources(self) -> Vec<TokenRange> {
         match self {
             Self::Sources { list, .. } => list,
             Self::Nothing | Self::Bounds(_) | Self::Lost => Vec::new(),
@@ -192,8 +192,8 @@ impl Watch {
     }
 
     /// Records tokens again, shifted by `positions` in the ids and by `bytes` in the text.
-    pub(crate) fn again(&mut self, sources: &[Source], positions: usize, bytes: usize) {
-        for Source { position, range } in sources {
+    pub(crate) fn again(&mut self, sources: &[TokenRange], positions: usize, bytes: usize) {
+        for TokenRange { position, range } in sources {
             self.token(position + positions, range.start + bytes..range.end + bytes);
         }
     }
@@ -226,7 +226,7 @@ impl Watch {
 /// Extends the source range of composed letters: the reference gives `é` the range of its `e` alone.
 ///
 /// The text after a token is added to its range if it belongs to no other token and contains no whitespace.
-fn mend(sources: &mut [Source], text: &str) {
+fn mend(sources: &mut [TokenRange], text: &str) {
     let mut following: Option<(Range<usize>, usize)> = None;
     for source in sources.iter_mut().rev() {
         let reported = source.range.clone();
@@ -266,7 +266,7 @@ fn whole_characters(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
 /// Source ranges can go back where marks were reordered, so the bounds are running extremes: a token before
 /// `low` ends too early, a token after `high` begins too late, and only the tokens between them are compared.
 fn overlaps(
-    sources: &[Source],
+    sources: &[TokenRange],
     text: &str,
     spans: &[Range<usize>],
     nothing: usize,
@@ -296,7 +296,7 @@ fn overlaps(
         let low = latest_end.partition_point(|end| *end <= span.start);
         let high = earliest_start.partition_point(|start| *start < span.end);
         let overlaps =
-            |source: &&Source| source.range.start < span.end && span.start < source.range.end;
+            |source: &&TokenRange| source.range.start < span.end && span.start < source.range.end;
         let near = sources.get(low..high).unwrap_or_default();
         touched.push(match (near.iter().find(overlaps), near.iter().rfind(overlaps)) {
             (Some(first), Some(last)) => first.position..last.position + 1,

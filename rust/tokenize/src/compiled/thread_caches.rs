@@ -9,7 +9,7 @@ use super::normalizers::normalized::Normalized;
 use crate::cancel_flag::CancelFlag;
 use crate::error::Error;
 use crate::models::merge::{InterleavedWords, Symbol, Windows};
-use crate::models::viterbi::Ways;
+use crate::models::viterbi::ViterbiBuffers;
 use crate::pieces::{LongCache, MOST, PieceCache, PieceKey, SharedCache};
 
 /// The number of pieces that are cut and looked up together. It is enough for a prefetch to arrive, and for
@@ -45,7 +45,7 @@ pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// A piece that the first look-up in the cache of short pieces did not find.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Gap {
+pub(super) struct CacheMiss {
     /// The index of the piece among the queued pieces.
     pub(super) index: usize,
     /// True if its ids are known.
@@ -58,7 +58,7 @@ pub(super) struct Gap {
     pub(super) from: usize,
 }
 
-impl Gap {
+impl CacheMiss {
     /// Stores the ids; if there are more than [`MOST`], they go to the end of `overflow`.
     #[inline]
     pub(super) fn fill(&mut self, ids: &[u32], overflow: &mut Vec<u32>) {
@@ -74,14 +74,14 @@ impl Gap {
 
 /// A piece that no cache had when it was looked up.
 #[derive(Clone, Copy)]
-pub(super) struct Absent {
+pub(super) struct PendingPiece {
     pub(super) waiting: QueuedPiece,
     /// The index of its gap.
     pub(super) gap: usize,
     pub(super) start: usize,
 }
 
-impl Absent {
+impl PendingPiece {
     /// The byte range of the piece.
     #[inline]
     pub(super) fn range(&self) -> Range<usize> {
@@ -104,7 +104,7 @@ pub(crate) struct ThreadMemory {
     /// A pre-tokenized stretch.
     pub(super) pre_tokenized: PreTokenized,
     /// The buffers of the Viterbi search over a piece.
-    pub(super) ways: Ways,
+    pub(super) ways: ViterbiBuffers,
     /// The ends of the pieces of a batch.
     pub(super) ends: Box<[u32]>,
     /// The queued pieces, and parts of pieces, which are to be looked up.
@@ -118,13 +118,13 @@ pub(crate) struct ThreadMemory {
     /// The indices of the pieces that the cache does not have.
     pub(super) missing: Box<[usize]>,
     /// The missing pieces, with their ids once these are known.
-    pub(super) gaps: Vec<Gap>,
+    pub(super) gaps: Vec<CacheMiss>,
     /// The ids of gaps that have more than [`MOST`].
     pub(super) overflow: Vec<u32>,
     /// The ids of one gap, while they are made.
     pub(super) ids: Vec<u32>,
     /// The gaps that no cache has.
-    pub(super) absent: Vec<Absent>,
+    pub(super) absent: Vec<PendingPiece>,
     /// The absent pieces that are being merged.
     pub(super) interleaved: InterleavedWords,
     /// Bytes of the longest word that may be merged.
@@ -175,7 +175,7 @@ impl ThreadMemory {
             normalized: Normalized::default(),
             spelled: Vec::new(),
             pre_tokenized: PreTokenized::default(),
-            ways: Ways::default(),
+            ways: ViterbiBuffers::default(),
             ends: vec![0; BATCH].into(),
             waiting: vec![QueuedPiece::default(); MOST_WAITING].into(),
             count: 0,
@@ -227,7 +227,7 @@ impl ThreadMemory {
         self.normalized = Normalized::default();
         self.spelled = Vec::new();
         self.pre_tokenized = PreTokenized::default();
-        self.ways = Ways::default();
+        self.ways = ViterbiBuffers::default();
         for buffer in [&mut self.word, &mut self.start, &mut self.overflow, &mut self.ids] {
             *buffer = Vec::new();
         }
@@ -244,7 +244,12 @@ impl ThreadMemory {
 
     /// Puts the ids of a piece into its gap, if a cache has them, and says whether one had.
     #[inline]
-    pub(super) fn recall(&mut self, piece: &[u8], waiting: &QueuedPiece, gap: &mut Gap) -> bool {
+    pub(super) fn recall(
+        &mut self,
+        piece: &[u8],
+        waiting: &QueuedPiece,
+        gap: &mut CacheMiss,
+    ) -> bool {
         let QueuedPiece { key, place, .. } = *waiting;
         if place != NOWHERE {
             match self.short.get(key) {

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::error::Result;
-use crate::hugging_face::{self, Reference};
+use crate::hugging_face::{self, HuggingFaceEngine};
 use crate::loading::load;
 
 /// A `tokenizer.json` without tokens and merges: the components, and the options of the model.
@@ -37,7 +37,7 @@ impl Outline {
     }
 
     /// Builds the engine around the tokens and merges of `json`.
-    pub(crate) fn reference(&self, json: &str) -> Result<Reference> {
+    pub(crate) fn reference(&self, json: &str) -> Result<HuggingFaceEngine> {
         let mut file = load::parse(json)?;
         let mut whole = self.0.clone();
         for part in ["vocab", "merges"] {
@@ -46,6 +46,6 @@ impl Outline {
         load::check(&mut whole)?;
         let engine = hugging_face::build(&whole)?;
         hugging_face::check_added_tokens(&whole, &engine)?;
-        Ok(Reference::new(&whole["model"], engine))
+        Ok(HuggingFaceEngine::new(&whole["model"], engine))
     }
 }

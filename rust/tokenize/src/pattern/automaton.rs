@@ -5,11 +5,11 @@ use std::fmt;
 
 use memchr::memmem;
 
-use super::automaton_states::{Alphabet, DEAD, Follower};
-use super::instructions::Program;
-use super::matchless_tails::{Passed, Tails};
+use super::automaton_states::{AutomatonBuilder, CharacterClasses, DEAD};
+use super::instructions::PatternProgram;
+use super::matchless_tails::{PassedPositions, Tails};
 use crate::split::decode;
-use crate::unicode::Table;
+use crate::unicode::CodePointTable;
 
 /// The bit of a table entry that says that the pattern has matched before the character.
 const MATCHED: u16 = 1 << 15;
@@ -19,7 +19,7 @@ pub(crate) struct Automaton {
     /// The class of each ASCII character.
     ascii: Box<[u8; 128]>,
     /// The class of every character.
-    wide: Table,
+    wide: CodePointTable,
     /// The letter for the end of the text, which is the last letter.
     end: u8,
     /// The logarithm of the number of table entries of a state.
@@ -29,7 +29,7 @@ pub(crate) struct Automaton {
     /// The first state of a search after each letter; after the end of the text means at its start.
     starts: Box<[u16]>,
     /// The neighbours of a match that the pattern has conditions on.
-    looks: Looks,
+    looks: LookAround,
     /// True if the pattern matches at every position of every text.
     total: bool,
     /// True if a search can read on without limit after its last match, or without any match.
@@ -46,19 +46,19 @@ pub(crate) struct Automaton {
 
 /// The characters beside a match that can matter to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looks {
+enum LookAround {
     /// None.
     Nowhere,
     /// The one behind it.
     Ahead,
-    /// The one before it, and maybe the one behind it.
+    /// The character before the match, and maybe the one after it.
     Behind,
 }
 
 impl Automaton {
-    pub(super) fn new(program: &Program) -> Result<Self, String> {
-        let alphabet = Alphabet::new(&[program])?;
-        let mut follower = Follower::new(program, &alphabet);
+    pub(super) fn new(program: &PatternProgram) -> Result<Self, String> {
+        let alphabet = CharacterClasses::new(&[program])?;
+        let mut follower = AutomatonBuilder::new(program, &alphabet);
         let mut starts = Vec::new();
         for letter in 0..=alphabet.end() {
             starts.push(number(follower.start(letter)?));
@@ -74,7 +74,7 @@ impl Automaton {
             }
             state += 1;
         }
-        let wide = Table::from_runs(&alphabet.runs);
+        let wide = CodePointTable::from_runs(&alphabet.runs);
         let mut ascii = Box::new([0; 128]);
         for (code_point, class) in (0..).zip(ascii.iter_mut()) {
             *class = wide.get(code_point);
@@ -88,9 +88,9 @@ impl Automaton {
             table: table.into(),
             starts: starts.into(),
             looks: match (program.behind.is_empty(), program.ahead.is_empty()) {
-                (true, true) => Looks::Nowhere,
-                (true, false) => Looks::Ahead,
-                (false, _) => Looks::Behind,
+                (true, true) => LookAround::Nowhere,
+                (true, false) => LookAround::Ahead,
+                (false, _) => LookAround::Behind,
             },
             total: false,
             wanders: false,
@@ -190,7 +190,7 @@ impl Automaton {
     }
 
     /// True if a character outside ASCII leads on from one of `states`.
-    fn leads_wide(&self, states: &BTreeSet<u16>, alphabet: &Alphabet) -> bool {
+    fn leads_wide(&self, states: &BTreeSet<u16>, alphabet: &CharacterClasses) -> bool {
         let ends = alphabet.runs.iter().skip(1).map(|(first, _)| *first).chain([u32::MAX]);
         let mut wide = alphabet.runs.iter().zip(ends).filter(|(_, end)| *end > 128);
         wide.any(|((_, class), _)| {
@@ -210,7 +210,7 @@ impl Automaton {
 
     /// True if the pattern has no conditions on the characters beside a match.
     pub(crate) fn looks_nowhere(&self) -> bool {
-        self.looks == Looks::Nowhere
+        self.looks == LookAround::Nowhere
     }
 
     /// True if no match contains the ASCII character `byte`.
@@ -258,7 +258,7 @@ impl Automaton {
     /// The first state of a search at `at`, in the part of a text that begins at `from`.
     #[inline]
     fn start(&self, text: &[u8], from: usize, at: usize) -> u16 {
-        if at == from || self.looks != Looks::Behind {
+        if at == from || self.looks != LookAround::Behind {
             return self.starts[usize::from(self.end)];
         }
         let mut before = at - 1;
@@ -282,7 +282,7 @@ impl Automaton {
         tails: &mut Tails,
     ) -> Option<usize> {
         if self.wanders {
-            return self.match_with(text, from, at, Passed::new(tails, split, text.len()));
+            return self.match_with(text, from, at, PassedPositions::new(tails, split, text.len()));
         }
         let mut state = self.start(text, from, at);
         let (mut at, mut found) = (at, None);
@@ -306,7 +306,7 @@ impl Automaton {
         text: &[u8],
         from: usize,
         at: usize,
-        mut passed: Passed<'_>,
+        mut passed: PassedPositions<'_>,
     ) -> Option<usize> {
         let mut state = self.start(text, from, at);
         let (mut at, mut found) = (at, None);

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::class::CodePoints;
-use super::instructions::{Instruction, Program};
-use super::tree::Edge;
+use super::code_points::CodePoints;
+use super::instructions::{Instruction, PatternProgram};
+use super::pattern_node::Edge;
 
 /// The most states: a pattern with more would take too much memory.
 const MOST_STATES: usize = 1 << 12;
@@ -15,17 +15,17 @@ const MOST_CLASSES: usize = 250;
 /// The classes of characters of some programs: no set of a program has only some of the characters of a
 /// class.
 #[derive(Debug)]
-pub(super) struct Alphabet {
+pub(super) struct CharacterClasses {
     /// The first code point of each run, and the class of the run.
     pub(super) runs: Vec<(u32, u8)>,
     /// One code point of each class.
     examples: Vec<u32>,
 }
 
-impl Alphabet {
+impl CharacterClasses {
     /// The classes that the sets of `programs` need.
-    pub(super) fn new(programs: &[&Program]) -> Result<Self, String> {
-        let edges = |program: &'_ Program| -> Vec<CodePoints> {
+    pub(super) fn new(programs: &[&PatternProgram]) -> Result<Self, String> {
+        let edges = |program: &'_ PatternProgram| -> Vec<CodePoints> {
             let edges = program.ahead.iter().chain(&program.behind);
             edges.map(|edge| edge.set.clone()).chain(program.sets.iter().cloned()).collect()
         };
@@ -89,19 +89,19 @@ impl Alphabet {
 
 /// The steps to try, in order, and the conditions that the character before fulfils.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
+struct AutomatonState {
     steps: Vec<usize>,
     behind: Vec<bool>,
 }
 
 /// A program over an alphabet; its states are numbered when they are first reached.
-pub(super) struct Follower<'a> {
-    program: &'a Program,
+pub(super) struct AutomatonBuilder<'a> {
+    program: &'a PatternProgram,
     sets: Vec<Vec<bool>>,
     ahead: Vec<Vec<bool>>,
     behind: Vec<Vec<bool>>,
-    states: Vec<State>,
-    numbers: HashMap<State, usize>,
+    states: Vec<AutomatonState>,
+    numbers: HashMap<AutomatonState, usize>,
     /// The last search that reached each step.
     seen: Vec<u32>,
     search: u32,
@@ -110,8 +110,8 @@ pub(super) struct Follower<'a> {
 /// The state that has no way out.
 pub(super) const DEAD: usize = 0;
 
-impl<'a> Follower<'a> {
-    pub(super) fn new(program: &'a Program, alphabet: &Alphabet) -> Self {
+impl<'a> AutomatonBuilder<'a> {
+    pub(super) fn new(program: &'a PatternProgram, alphabet: &CharacterClasses) -> Self {
         let mut follower = Self {
             program,
             sets: program.sets.iter().map(|set| alphabet.members(set)).collect(),
@@ -122,12 +122,12 @@ impl<'a> Follower<'a> {
             seen: vec![0; program.steps.len()],
             search: 0,
         };
-        let dead = follower.number(State { steps: Vec::new(), behind: Vec::new() });
+        let dead = follower.number(AutomatonState { steps: Vec::new(), behind: Vec::new() });
         debug_assert_eq!(dead, Ok(DEAD), "the first state is the dead one");
         follower
     }
 
-    fn number(&mut self, state: State) -> Result<usize, String> {
+    fn number(&mut self, state: AutomatonState) -> Result<usize, String> {
         if let Some(number) = self.numbers.get(&state) {
             return Ok(*number);
         }
@@ -147,12 +147,12 @@ impl<'a> Follower<'a> {
     /// The state at the start of a search, after a character or at the start of the text.
     pub(super) fn start(&mut self, letter: usize) -> Result<usize, String> {
         let behind = self.behind.iter().map(|members| members[letter]).collect();
-        self.number(State { steps: vec![0], behind })
+        self.number(AutomatonState { steps: vec![0], behind })
     }
 
     /// The state that a letter leads to, and whether the pattern has matched before the letter.
     pub(super) fn step(&mut self, state: usize, letter: usize) -> Result<(usize, bool), String> {
-        let State { steps, behind } = self.states[state].clone();
+        let AutomatonState { steps, behind } = self.states[state].clone();
         self.search += 1;
         let (mut next, mut matched) = (Vec::new(), false);
         let mut stack: Vec<usize> = steps.into_iter().rev().collect();
@@ -182,7 +182,7 @@ impl<'a> Follower<'a> {
             return Ok((DEAD, matched));
         }
         let behind = self.behind.iter().map(|members| members[letter]).collect();
-        Ok((self.number(State { steps: next, behind })?, matched))
+        Ok((self.number(AutomatonState { steps: next, behind })?, matched))
     }
 }
 
@@ -190,11 +190,11 @@ impl<'a> Follower<'a> {
 ///
 /// Both run over the same letters, and it is tracked whether their last matches are the same. A match on the
 /// way counts only if no longer one follows.
-pub(super) fn are_equal(left: &Program, right: &Program) -> bool {
+pub(super) fn are_equal(left: &PatternProgram, right: &PatternProgram) -> bool {
     let compare = || -> Result<bool, String> {
-        let alphabet = Alphabet::new(&[left, right])?;
+        let alphabet = CharacterClasses::new(&[left, right])?;
         let (mut one, mut other) =
-            (Follower::new(left, &alphabet), Follower::new(right, &alphabet));
+            (AutomatonBuilder::new(left, &alphabet), AutomatonBuilder::new(right, &alphabet));
         let mut waiting = Vec::new();
         for letter in 0..=alphabet.end() {
             waiting.push((one.start(letter)?, other.start(letter)?, true));

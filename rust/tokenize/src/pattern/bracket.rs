@@ -1,11 +1,11 @@
 //! Parses sets of characters in a pattern: classes in brackets, escapes and properties.
 
-use super::class::{CodePoints, probed, tabled};
-use super::parser::{DEEPEST, Parsed, Parser};
+use super::code_points::{CodePoints, probed, tabled};
+use super::pattern_parser::{DEEPEST, ParsedPattern, PatternParser};
 
-impl Parser<'_> {
+impl PatternParser<'_> {
     /// Parses an escape that stands for characters, after its backslash.
-    pub(super) fn set_escape(&mut self, in_class: bool) -> Parsed<Escaped> {
+    pub(super) fn set_escape(&mut self, in_class: bool) -> ParsedPattern<Escaped> {
         let c = self.next().ok_or("a `\\` at the end")?;
         let tabled = |name: &str| tabled(name).unwrap_or_default();
         Ok(match c {
@@ -42,7 +42,7 @@ impl Parser<'_> {
         })
     }
 
-    fn hexadecimal(&mut self, digits: usize) -> Parsed<char> {
+    fn hexadecimal(&mut self, digits: usize) -> ParsedPattern<char> {
         let written = self.rest().get(..digits).filter(|it| (1..=8).contains(&it.len()));
         let code_point = written
             .filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -54,7 +54,7 @@ impl Parser<'_> {
     }
 
     /// Parses `{…}` after `\p` or `\P`.
-    fn property(&mut self, negated: bool, in_class: bool) -> Parsed<CodePoints> {
+    fn property(&mut self, negated: bool, in_class: bool) -> ParsedPattern<CodePoints> {
         let name = self.rest().strip_prefix('{').and_then(|rest| rest.split_once('}'));
         let (name, _) = name.ok_or("a property without `{…}`")?;
         let inner = name.strip_prefix('^');
@@ -68,7 +68,7 @@ impl Parser<'_> {
     }
 
     /// Parses a class after its `[`.
-    pub(super) fn bracket(&mut self) -> Parsed<CodePoints> {
+    pub(super) fn bracket(&mut self) -> ParsedPattern<CodePoints> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err("classes that are nested too deeply".to_owned());
@@ -160,7 +160,7 @@ impl CodePoints {
 }
 
 /// All characters that an ASCII character matches if case is ignored.
-pub(super) fn folded(c: char) -> Parsed<CodePoints> {
+pub(super) fn folded(c: char) -> ParsedPattern<CodePoints> {
     if !c.is_ascii() {
         return Err(format!("`{c}` under `(?i)`"));
     }

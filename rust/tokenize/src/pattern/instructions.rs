@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::class::CodePoints;
-use super::tree::{Edge, Node};
+use super::code_points::CodePoints;
+use super::pattern_node::{Edge, PatternNode};
 
 /// The most instructions of a program: a program with more takes too long to run.
 const MOST: usize = 4096;
@@ -27,7 +27,7 @@ pub(super) enum Instruction {
 
 /// A program, with the sets and conditions of its steps.
 #[derive(Debug, Default)]
-pub(super) struct Program {
+pub(super) struct PatternProgram {
     pub(super) steps: Vec<Instruction>,
     pub(super) sets: Vec<CodePoints>,
     pub(super) ahead: Vec<Edge>,
@@ -36,9 +36,9 @@ pub(super) struct Program {
     known: HashMap<CodePoints, usize>,
 }
 
-impl Program {
+impl PatternProgram {
     /// The program of a tree.
-    pub(super) fn new(node: &Node) -> Result<Self, String> {
+    pub(super) fn new(node: &PatternNode) -> Result<Self, String> {
         let mut program = Self::default();
         program.write(node)?;
         program.push(Instruction::Match)?;
@@ -62,23 +62,23 @@ impl Program {
         self.sets.len() - 1
     }
 
-    fn write(&mut self, node: &Node) -> Result<(), String> {
+    fn write(&mut self, node: &PatternNode) -> Result<(), String> {
         match node {
-            Node::Set(set) => {
+            PatternNode::Set(set) => {
                 let set = self.set(set);
                 self.push(Instruction::Take(set))?;
             }
-            Node::Ahead(edge) => {
+            PatternNode::Ahead(edge) => {
                 let number = number(&mut self.ahead, edge);
                 self.push(Instruction::Ahead(number))?;
             }
-            Node::Behind(edge) => {
+            PatternNode::Behind(edge) => {
                 let number = number(&mut self.behind, edge);
                 self.push(Instruction::Behind(number))?;
             }
-            Node::Sequence(parts) => parts.iter().try_for_each(|part| self.write(part))?,
-            Node::Choice(parts) => self.choice(parts)?,
-            Node::Repeat(part, times) => {
+            PatternNode::Sequence(parts) => parts.iter().try_for_each(|part| self.write(part))?,
+            PatternNode::Choice(parts) => self.choice(parts)?,
+            PatternNode::Repeat(part, times) => {
                 for _ in 0..times.least {
                     self.write(part)?;
                 }
@@ -94,7 +94,7 @@ impl Program {
         Ok(())
     }
 
-    fn choice(&mut self, parts: &[Node]) -> Result<(), String> {
+    fn choice(&mut self, parts: &[PatternNode]) -> Result<(), String> {
         let mut ends = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             if index + 1 == parts.len() {
@@ -113,7 +113,7 @@ impl Program {
     }
 
     /// Appends up to `most` optional repetitions of a part, each nested in the one before.
-    fn optional(&mut self, part: &Node, most: u32, lazy: bool) -> Result<(), String> {
+    fn optional(&mut self, part: &PatternNode, most: u32, lazy: bool) -> Result<(), String> {
         let mut forks = Vec::new();
         for _ in 0..most {
             forks.push(self.push(Instruction::Fork(0, 0))?);

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 /// The distance in bytes between two remembered positions: a smaller one takes more memory, and a larger one
 /// more time.
-const APART: usize = 128;
+const BYTES_BETWEEN: usize = 128;
 
 /// A search that finds no further match: the number of the split, the end of the searched text, the position,
 /// and the state.
@@ -19,14 +19,14 @@ type Tail = (u8, u32, u32, u16);
 pub(crate) struct Tails(Option<HashSet<Tail>>);
 
 /// The positions that one search has passed since its last match.
-pub(super) struct Passed<'a> {
+pub(super) struct PassedPositions<'a> {
     tails: &'a mut Tails,
     split: u8,
     end: usize,
     since: Vec<Tail>,
 }
 
-impl<'a> Passed<'a> {
+impl<'a> PassedPositions<'a> {
     /// A search by the split numbered `split`, in a text that ends at `end`.
     pub(super) fn new(tails: &'a mut Tails, split: usize, end: usize) -> Self {
         let split = u8::try_from(split).unwrap_or(u8::MAX);
@@ -43,7 +43,7 @@ impl<'a> Passed<'a> {
     /// from there on.
     #[inline]
     pub(super) fn step(&mut self, from: usize, to: usize, state: u16) -> bool {
-        from / APART == to / APART || self.come_by(to, state)
+        from / BYTES_BETWEEN == to / BYTES_BETWEEN || self.come_by(to, state)
     }
 
     #[cold]

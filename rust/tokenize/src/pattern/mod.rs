@@ -5,19 +5,19 @@
 mod automaton;
 mod automaton_states;
 mod bracket;
-mod class;
+mod code_points;
 mod instructions;
 mod matchless_tails;
 mod parse;
-mod parser;
-mod tree;
+mod pattern_node;
+mod pattern_parser;
 
 pub(crate) use automaton::Automaton;
-pub(crate) use class::CodePoints;
-use instructions::Program;
+pub(crate) use code_points::CodePoints;
+use instructions::PatternProgram;
 pub(crate) use matchless_tails::Tails;
 use parse::parse;
-use tree::{Node, Times};
+use pattern_node::{PatternNode, Repetitions};
 
 /// Bytes of the longest pattern that is read.
 const LONGEST: usize = 1 << 14;
@@ -33,7 +33,7 @@ pub(crate) enum Length {
 
 /// A pattern in the supported language.
 pub(crate) struct Pattern {
-    program: Program,
+    program: PatternProgram,
 }
 
 impl Pattern {
@@ -47,34 +47,37 @@ impl Pattern {
 
     /// The pattern that matches one text, which is not empty.
     pub(crate) fn literal(text: &str) -> Result<Self, String> {
-        Self::of(&Node::Sequence(text.chars().map(|c| Node::Set(CodePoints::of(c))).collect()))
+        Self::of(&PatternNode::Sequence(
+            text.chars().map(|c| PatternNode::Set(CodePoints::of(c))).collect(),
+        ))
     }
 
     /// The pattern that matches one character that `is` accepts.
     pub(crate) fn one(is: impl Fn(char) -> bool) -> Result<Self, String> {
-        Self::of(&Node::Set(CodePoints::all_that(is)))
+        Self::of(&PatternNode::Set(CodePoints::all_that(is)))
     }
 
     /// The pattern that matches characters of the first of `kinds` that accepts them: one of them, or as many
     /// as there are.
     pub(crate) fn of_kinds(kinds: &[(&dyn Fn(char) -> bool, Length)]) -> Result<Self, String> {
         let part = |(is, length): &(&dyn Fn(char) -> bool, Length)| {
-            let set = Node::Set(CodePoints::all_that(is));
+            let set = PatternNode::Set(CodePoints::all_that(is));
             match length {
                 Length::One => set,
-                Length::Run => {
-                    Node::Repeat(Box::new(set), Times { least: 1, most: None, lazy: false })
-                }
+                Length::Run => PatternNode::Repeat(
+                    Box::new(set),
+                    Repetitions { least: 1, most: None, lazy: false },
+                ),
             }
         };
-        Self::of(&Node::Choice(kinds.iter().map(part).collect()))
+        Self::of(&PatternNode::Choice(kinds.iter().map(part).collect()))
     }
 
-    fn of(node: &Node) -> Result<Self, String> {
+    fn of(node: &PatternNode) -> Result<Self, String> {
         if node.is_nullable() {
             return Err("a pattern that matches nothing".to_owned());
         }
-        Ok(Self { program: Program::new(node)? })
+        Ok(Self { program: PatternProgram::new(node)? })
     }
 
     /// True if both patterns have the same matches in every text.

@@ -6,9 +6,9 @@
 //! anything else in a pattern.
 
 use super::bracket::{Escaped, folded};
-use super::class::{CodePoints, probed};
-use super::parser::{DEEPEST, Parsed, Parser};
-use super::tree::{Edge, Node, Times};
+use super::code_points::{CodePoints, probed};
+use super::pattern_node::{Edge, PatternNode, Repetitions};
+use super::pattern_parser::{DEEPEST, ParsedPattern, PatternParser};
 
 /// The largest number in a quantifier: each repetition is a copy.
 const MOST_TIMES: u32 = 1000;
@@ -18,8 +18,8 @@ const MOST_TIMES: u32 = 1000;
 const FOLDED_PAIRS: [&str; 5] = ["ss", "st", "ff", "fi", "fl"];
 
 /// Parses a pattern to its tree.
-pub(super) fn parse(text: &str) -> Parsed<Node> {
-    let mut parser = Parser { text, at: 0, depth: 0, insensitive: false, folded: None };
+pub(super) fn parse(text: &str) -> ParsedPattern<PatternNode> {
+    let mut parser = PatternParser { text, at: 0, depth: 0, insensitive: false, folded: None };
     let node = parser.choice()?;
     match parser.peek() {
         None => Ok(node),
@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str) -> Parsed<Node> {
     }
 }
 
-impl<'a> Parser<'a> {
+impl<'a> PatternParser<'a> {
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses alternatives, up to the end of the group.
-    fn choice(&mut self) -> Parsed<Node> {
+    fn choice(&mut self) -> ParsedPattern<PatternNode> {
         let insensitive = self.insensitive;
         let mut parts = vec![self.sequence()?];
         while self.take("|") {
@@ -57,10 +57,10 @@ impl<'a> Parser<'a> {
             parts.push(self.sequence()?);
         }
         self.insensitive = insensitive;
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Node::Choice(parts) })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { PatternNode::Choice(parts) })
     }
 
-    fn sequence(&mut self) -> Parsed<Node> {
+    fn sequence(&mut self) -> ParsedPattern<PatternNode> {
         let mut parts = Vec::new();
         while let Some(c) = self.peek() {
             if c == '|' || c == ')' {
@@ -73,11 +73,11 @@ impl<'a> Parser<'a> {
                 parts.push(counted);
             }
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Node::Sequence(parts) })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { PatternNode::Sequence(parts) })
     }
 
     /// Refuses two letters that one character can match.
-    fn check_fold(&self, before: Option<char>) -> Parsed<()> {
+    fn check_fold(&self, before: Option<char>) -> ParsedPattern<()> {
         let (Some(before), Some(after)) = (before, self.folded) else { return Ok(()) };
         let pair: String = [before, after].iter().collect();
         if FOLDED_PAIRS.contains(&pair.as_str()) {
@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses one part without its quantifier; `None` if it only sets an option.
-    fn atom(&mut self) -> Parsed<Option<Node>> {
+    fn atom(&mut self) -> ParsedPattern<Option<PatternNode>> {
         let start = self.at;
         self.folded = None;
         let Some(c) = self.next() else { return Ok(None) };
@@ -97,9 +97,9 @@ impl<'a> Parser<'a> {
                 let set = self.bracket()?;
                 self.folded_set(set, start)?
             }
-            '.' => Node::Set(CodePoints::of('\n').complement()),
+            '.' => PatternNode::Set(CodePoints::of('\n').complement()),
             '^' => begin_of_line(),
-            '$' => Node::Ahead(Edge { set: CodePoints::of('\n'), end: true }),
+            '$' => PatternNode::Ahead(Edge { set: CodePoints::of('\n'), end: true }),
             '\\' => self.escape()?,
             '*' | '+' | '?' => return Err(format!("`{c}` with nothing to repeat")),
             '{' => return Err("`{` without something to repeat".to_owned()),
@@ -109,19 +109,19 @@ impl<'a> Parser<'a> {
     }
 
     /// A character, or, if case is ignored, all characters that match it.
-    fn literal(&mut self, c: char) -> Parsed<Node> {
+    fn literal(&mut self, c: char) -> ParsedPattern<PatternNode> {
         if !self.insensitive {
-            return Ok(Node::Set(CodePoints::of(c)));
+            return Ok(PatternNode::Set(CodePoints::of(c)));
         }
         let set = folded(c)?;
         self.folded = c.is_ascii_alphabetic().then(|| c.to_ascii_lowercase());
-        Ok(Node::Set(set))
+        Ok(PatternNode::Set(set))
     }
 
     /// A class, or, if case is ignored, all characters that match one of its characters.
-    fn folded_set(&mut self, set: CodePoints, start: usize) -> Parsed<Node> {
+    fn folded_set(&mut self, set: CodePoints, start: usize) -> ParsedPattern<PatternNode> {
         if !self.insensitive {
-            return Ok(Node::Set(set));
+            return Ok(PatternNode::Set(set));
         }
         let written = &self.text[start..self.at];
         let is_ascii = set.ranges().iter().all(|range| range.1 < 0x80);
@@ -134,10 +134,10 @@ impl<'a> Parser<'a> {
         }
         // It is not known which letter of the class the next letter would form a pair with.
         self.folded = None;
-        Ok(Node::Set(all))
+        Ok(PatternNode::Set(all))
     }
 
-    fn group(&mut self) -> Parsed<Option<Node>> {
+    fn group(&mut self) -> ParsedPattern<Option<PatternNode>> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err("groups that are nested too deeply".to_owned());
@@ -149,16 +149,16 @@ impl<'a> Parser<'a> {
                 self.choice()?
             } else if self.take("=") {
                 let inner = self.choice()?;
-                Node::Ahead(edge(&inner, false)?)
+                PatternNode::Ahead(edge(&inner, false)?)
             } else if self.take("!") {
                 let inner = self.choice()?;
-                Node::Ahead(edge(&inner, false)?.not())
+                PatternNode::Ahead(edge(&inner, false)?.not())
             } else if self.take("<=") {
                 let inner = self.choice()?;
-                Node::Behind(edge(&inner, true)?)
+                PatternNode::Behind(edge(&inner, true)?)
             } else if self.take("<!") {
                 let inner = self.choice()?;
-                Node::Behind(edge(&inner, true)?.not())
+                PatternNode::Behind(edge(&inner, true)?.not())
             } else if self.take(">") {
                 let inner = self.choice()?;
                 atomic(inner)?
@@ -185,11 +185,11 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses an escape outside of brackets, after its backslash.
-    fn escape(&mut self) -> Parsed<Node> {
+    fn escape(&mut self) -> ParsedPattern<PatternNode> {
         let nothing = Edge { set: CodePoints::default(), end: true };
         let edge = match self.peek() {
-            Some('A') => Node::Behind(nothing),
-            Some('z') => Node::Ahead(nothing),
+            Some('A') => PatternNode::Behind(nothing),
+            Some('z') => PatternNode::Ahead(nothing),
             Some(kind @ ('b' | 'B')) => {
                 word_edge(&Edge { set: probed(r"\w")?, end: false }, kind == 'b')
             }
@@ -199,27 +199,28 @@ impl<'a> Parser<'a> {
         Ok(edge)
     }
 
-    fn escaped_set(&mut self) -> Parsed<Node> {
+    fn escaped_set(&mut self) -> ParsedPattern<PatternNode> {
         let start = self.at - 1;
         match self.set_escape(false)? {
             Escaped::Set(set) if self.insensitive && !set.is_caseless() => {
                 Err(format!("`{}` under `(?i)`", &self.text[start..self.at]))
             }
-            Escaped::Set(set) => Ok(Node::Set(set)),
+            Escaped::Set(set) => Ok(PatternNode::Set(set)),
             Escaped::One(c) => self.literal(c),
         }
     }
 
     /// Parses the quantifiers of a part.
-    fn quantified(&mut self, mut part: Node) -> Parsed<Node> {
+    fn quantified(&mut self, mut part: PatternNode) -> ParsedPattern<PatternNode> {
         let mut outer = false;
         while let Some((times, interval)) = self.times()? {
-            if matches!(part, Node::Ahead(_) | Node::Behind(_)) || part.is_nullable() {
+            if matches!(part, PatternNode::Ahead(_) | PatternNode::Behind(_)) || part.is_nullable()
+            {
                 return Err("a quantifier after what can match nothing".to_owned());
             }
             let lazy = !(interval && times.most == Some(times.least)) && self.take("?");
             let possessive = !lazy && !interval && self.take("+");
-            if let Node::Repeat(_, inner) = &part
+            if let PatternNode::Repeat(_, inner) = &part
                 && (lazy || inner.lazy)
             {
                 return Err("a lazy quantifier of a quantifier".to_owned());
@@ -229,7 +230,7 @@ impl<'a> Parser<'a> {
                 let set = set.ok_or("a possessive quantifier of more than one character")?;
                 part = possessive_of(set, times);
             } else {
-                part = Node::Repeat(Box::new(part), Times { lazy, ..times });
+                part = PatternNode::Repeat(Box::new(part), Repetitions { lazy, ..times });
             }
             outer = true;
         }
@@ -237,8 +238,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a quantifier; also says whether it is written in braces.
-    fn times(&mut self) -> Parsed<Option<(Times, bool)>> {
-        let simple = |least, most| Times { least, most, lazy: false };
+    fn times(&mut self) -> ParsedPattern<Option<(Repetitions, bool)>> {
+        let simple = |least, most| Repetitions { least, most, lazy: false };
         let found = match self.peek() {
             Some('?') => simple(0, Some(1)),
             Some('*') => simple(0, None),
@@ -250,7 +251,7 @@ impl<'a> Parser<'a> {
         Ok(Some((found, false)))
     }
 
-    fn interval(&mut self) -> Parsed<(Times, bool)> {
+    fn interval(&mut self) -> ParsedPattern<(Repetitions, bool)> {
         let unknown = || "a `{` that is no quantifier".to_owned();
         let (written, _) = self.rest()[1..].split_once('}').ok_or_else(unknown)?;
         let (least, most) = written.split_once(',').map_or((written, None), |(a, b)| (a, Some(b)));
@@ -269,48 +270,48 @@ impl<'a> Parser<'a> {
             return Err(unknown());
         }
         self.at += written.len() + 2;
-        Ok((Times { least, most, lazy: false }, true))
+        Ok((Repetitions { least, most, lazy: false }, true))
     }
 }
 
 /// `^`: the start of the text, or a position after a line feed, but not the end of the text.
-fn begin_of_line() -> Node {
-    let start = Node::Behind(Edge { set: CodePoints::default(), end: true });
+fn begin_of_line() -> PatternNode {
+    let start = PatternNode::Behind(Edge { set: CodePoints::default(), end: true });
     let any = Edge { set: CodePoints::default().complement(), end: false };
-    let line = Node::Behind(Edge { set: CodePoints::of('\n'), end: false });
-    Node::Choice(vec![start, Node::Sequence(vec![line, Node::Ahead(any)])])
+    let line = PatternNode::Behind(Edge { set: CodePoints::of('\n'), end: false });
+    PatternNode::Choice(vec![start, PatternNode::Sequence(vec![line, PatternNode::Ahead(any)])])
 }
 
 /// `\b` or `\B`.
-fn word_edge(word: &Edge, differ: bool) -> Node {
+fn word_edge(word: &Edge, differ: bool) -> PatternNode {
     let side = |before: &Edge, after: Edge| {
-        Node::Sequence(vec![Node::Behind(before.clone()), Node::Ahead(after)])
+        PatternNode::Sequence(vec![PatternNode::Behind(before.clone()), PatternNode::Ahead(after)])
     };
     let (same, other) = (word.clone(), word.not());
     if differ {
-        Node::Choice(vec![side(word, other.clone()), side(&other, same)])
+        PatternNode::Choice(vec![side(word, other.clone()), side(&other, same)])
     } else {
-        Node::Choice(vec![side(word, same), side(&other, other.clone())])
+        PatternNode::Choice(vec![side(word, same), side(&other, other.clone())])
     }
 }
 
 /// The condition of a look-around; it holds at an end of the text if the inner part says so.
-fn edge(inner: &Node, behind: bool) -> Parsed<Edge> {
+fn edge(inner: &PatternNode, behind: bool) -> ParsedPattern<Edge> {
     let mut whole = Edge { set: CodePoints::default(), end: false };
     let parts = match inner {
-        Node::Choice(parts) => parts.as_slice(),
+        PatternNode::Choice(parts) => parts.as_slice(),
         part => std::slice::from_ref(part),
     };
     for part in parts {
         match part {
-            Node::Ahead(edge) if !behind => {
+            PatternNode::Ahead(edge) if !behind => {
                 whole = Edge { set: whole.set.union(&edge.set), end: whole.end || edge.end };
             }
-            Node::Behind(edge) if behind => {
+            PatternNode::Behind(edge) if behind => {
                 whole = Edge { set: whole.set.union(&edge.set), end: whole.end || edge.end };
             }
             // One character is enough, before any text.
-            Node::Repeat(one, times) if !behind && times.least == 1 => {
+            PatternNode::Repeat(one, times) if !behind && times.least == 1 => {
                 let set = one.single().ok_or("a look-around of more than one character")?;
                 whole.set = whole.set.union(&set);
             }
@@ -325,23 +326,23 @@ fn edge(inner: &Node, behind: bool) -> Parsed<Edge> {
 
 /// A possessive repetition of one character: no such character may follow it, unless it has the most
 /// repetitions.
-fn possessive_of(set: CodePoints, times: Times) -> Node {
-    let none = Node::Ahead(Edge { set: set.clone(), end: false }.not());
-    let one = Node::Set(set);
+fn possessive_of(set: CodePoints, times: Repetitions) -> PatternNode {
+    let none = PatternNode::Ahead(Edge { set: set.clone(), end: false }.not());
+    let one = PatternNode::Set(set);
     if times.most == Some(1) {
-        return Node::Choice(vec![one, none]);
+        return PatternNode::Choice(vec![one, none]);
     }
-    Node::Sequence(vec![Node::Repeat(Box::new(one), times), none])
+    PatternNode::Sequence(vec![PatternNode::Repeat(Box::new(one), times), none])
 }
 
 /// `(?>…)` around one repeated character.
-fn atomic(inner: Node) -> Parsed<Node> {
+fn atomic(inner: PatternNode) -> ParsedPattern<PatternNode> {
     match inner {
-        Node::Set(_) => Ok(inner),
-        Node::Repeat(part, times)
+        PatternNode::Set(_) => Ok(inner),
+        PatternNode::Repeat(part, times)
             if !times.lazy
                 && (times.most.is_none()
-                    || times == Times { least: 0, most: Some(1), lazy: false }) =>
+                    || times == Repetitions { least: 0, most: Some(1), lazy: false }) =>
         {
             let set = part.single().ok_or("an atomic group of more than one repeated character")?;
             Ok(possessive_of(set, times))

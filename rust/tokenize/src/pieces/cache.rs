@@ -1,6 +1,6 @@
 //! [`PieceCache`]: the cache of short pieces that all threads of a tokenizer read and fill.
 //!
-//! A piece that one thread has learned is new to no other. The pieces are in a [`Table`]. When it is half full, a thread
+//! A piece that one thread has learned is new to no other. The pieces are in a [`PieceTable`]. When it is half full, a thread
 //! copies it into a larger one and publishes that; the others go on with the old one until their next batch. The largest
 //! table is not copied: an empty one takes its place, and pieces that are asked for again move over from the old one.
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use super::key::PieceKey;
-use super::table::{FoundIds, Sets, Table, entry};
+use super::piece_table::{FoundIds, PieceTable, Sets, entry};
 
 /// The size of a first table in bytes, so that short runs touch little memory.
 const SMALLEST: usize = 1 << 18;
@@ -18,23 +18,23 @@ const SMALLEST: usize = 1 << 18;
 /// than many small ones.
 const GROWTH: usize = 16;
 
-/// The number of pieces that a thread has stored before it tells the table.
-const TOLD: usize = 64;
+/// The number of pieces after which a thread adds its count to the table's.
+const COUNTED_AT_ONCE: usize = 64;
 
 /// The version of tables that no other thread has.
 const NONE: usize = usize::MAX;
 
 /// The tables of a cache.
 #[derive(Clone)]
-struct Tables {
-    newest: Arc<Table>,
+struct CacheTables {
+    newest: Arc<PieceTable>,
     /// The full table before the newest one.
-    older: Option<Arc<Table>>,
+    older: Option<Arc<PieceTable>>,
     /// The number of new tables so far.
     version: usize,
 }
 
-impl Tables {
+impl CacheTables {
     /// A first table; later ones have at most `most` bytes.
     fn new(most: usize) -> io::Result<Self> {
         Ok(Self { newest: Arc::new(of_size(most.min(SMALLEST), most)?), older: None, version: 0 })
@@ -59,15 +59,15 @@ fn is_last(bytes: usize, most: usize) -> bool {
     bytes * 4 > most * 3
 }
 
-fn of_size(bytes: usize, most: usize) -> io::Result<Table> {
-    Table::new(bytes, is_last(bytes, most))
+fn of_size(bytes: usize, most: usize) -> io::Result<PieceTable> {
+    PieceTable::new(bytes, is_last(bytes, most))
 }
 
 /// A cache, as all threads see it.
 #[derive(Default)]
 pub(crate) struct SharedCache {
     /// The tables, once there is a thread.
-    tables: Mutex<Option<Tables>>,
+    tables: Mutex<Option<CacheTables>>,
     version: AtomicUsize,
     threads: AtomicUsize,
     /// The most bytes of a table.
@@ -91,7 +91,7 @@ impl SharedCache {
     ///
     /// A thread that does not get it at once uses the table that it has. So does the child of a process that was forked
     /// while a thread had it.
-    fn tables(&self) -> Option<MutexGuard<'_, Option<Tables>>> {
+    fn tables(&self) -> Option<MutexGuard<'_, Option<CacheTables>>> {
         match self.tables.try_lock() {
             Ok(tables) => Some(tables),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -99,14 +99,14 @@ impl SharedCache {
         }
     }
 
-    fn first(&self) -> Tables {
-        Tables::new(self.most).expect("the system has memory")
+    fn first(&self) -> CacheTables {
+        CacheTables::new(self.most).expect("the system has memory")
     }
 }
 
 /// A cache, as one thread sees it.
 pub(crate) struct PieceCache {
-    tables: Tables,
+    tables: CacheTables,
     shared: Arc<SharedCache>,
     /// The number of pieces that this thread stored in the newest table since it last told it.
     stored: usize,
@@ -118,7 +118,7 @@ impl PieceCache {
         shared.threads.fetch_add(1, Ordering::Relaxed);
         let tables = match shared.tables() {
             Some(mut tables) => tables.get_or_insert_with(|| shared.first()).clone(),
-            None => Tables { version: NONE, ..shared.first() },
+            None => CacheTables { version: NONE, ..shared.first() },
         };
         Self { tables, shared: Arc::clone(shared), stored: 0 }
     }
@@ -131,7 +131,7 @@ impl PieceCache {
     /// Takes the newest tables, and adds one if that is full. Set numbers from before are then invalid.
     #[inline]
     pub(crate) fn renew(&mut self) {
-        if self.stored >= TOLD {
+        if self.stored >= COUNTED_AT_ONCE {
             self.tables.newest.count(std::mem::take(&mut self.stored));
         }
         let is_old = self.shared.version.load(Ordering::Relaxed) != self.tables.version;
@@ -217,7 +217,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::table::MOST;
+    use super::super::piece_table::MOST;
     use super::*;
 
     /// The key of a number.
@@ -227,7 +227,7 @@ mod tests {
 
     /// Bytes of the tables that a thread sees.
     fn bytes(cache: &PieceCache) -> usize {
-        let Tables { newest, older, .. } = &cache.tables;
+        let CacheTables { newest, older, .. } = &cache.tables;
         newest.bytes() + older.as_ref().map_or(0, |older| older.bytes())
     }
 
@@ -275,8 +275,8 @@ mod tests {
                 before = cache.tables.clone();
                 cache.renew();
             }
-            let count = |tables: &Tables| {
-                let holds = |table: &Arc<Table>, number| table.get(key(number)).is_some();
+            let count = |tables: &CacheTables| {
+                let holds = |table: &Arc<PieceTable>, number| table.get(key(number)).is_some();
                 let known = |number: &u32| {
                     let older = || tables.older.as_ref().is_some_and(|older| holds(older, *number));
                     holds(&tables.newest, *number) || older()

@@ -2,20 +2,20 @@
 
 mod cache;
 mod key;
-mod lines;
 mod long;
 mod mapped_memory;
+mod piece_lines;
+mod piece_table;
 mod prefixes;
-mod table;
 mod vocabulary;
 mod whole_tokens;
 
 pub(crate) use cache::{PieceCache, SharedCache};
 pub(crate) use key::{LONGEST, PieceKey};
 pub(crate) use long::LongCache;
+pub(crate) use piece_table::MOST;
 pub(crate) use prefixes::{Prefixes, ROOT};
-pub(crate) use table::MOST;
-pub(crate) use vocabulary::{Name, Vocabulary};
+pub(crate) use vocabulary::{TokenName, Vocabulary};
 pub(crate) use whole_tokens::{WholeToken, WholeTokens};
 
 /// Multipliers of the hash, odd and with well-mixed bits.

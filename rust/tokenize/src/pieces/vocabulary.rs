@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use super::hash;
 use super::key::{LONGEST, PieceKey};
-use super::lines::Lines;
+use super::piece_lines::PieceLines;
 
 /// The position of a token's bytes in a text, for a look-up.
-pub(crate) struct Name {
+pub(crate) struct TokenName {
     place: Range<usize>,
     key: Option<PieceKey>,
 }
 
-impl Name {
+impl TokenName {
     /// Padding that should follow the last name in a text, so that names can be read sixteen bytes at a time.
     pub(crate) const BEHIND: [u8; 16] = [0; 16];
 
@@ -28,7 +28,7 @@ pub(crate) struct Vocabulary {
     /// The end of each token in `bytes`.
     ends: Vec<u32>,
     /// The index of each token that fits into a key.
-    short: Lines,
+    short: PieceLines,
     /// A hash table of the other tokens: the upper half of the hash, and the index plus one; 0 is a free
     /// entry. It is at most half full.
     long: Vec<(u32, u32)>,
@@ -41,7 +41,7 @@ impl Vocabulary {
         Self {
             bytes: Vec::with_capacity(count * 8),
             ends: Vec::with_capacity(count),
-            short: Lines::with_capacity(count),
+            short: PieceLines::with_capacity(count),
             long: vec![(0, 0); 2],
             long_count: 0,
         }
@@ -50,11 +50,11 @@ impl Vocabulary {
     /// Adds a token and returns its index; `None` if the vocabulary has it already. There must be room for
     /// it.
     pub(crate) fn push(&mut self, token: &[u8]) -> Option<u32> {
-        self.push_named(token, &Name::new(token, 0..token.len()))
+        self.push_named(token, &TokenName::new(token, 0..token.len()))
     }
 
     /// As [`Self::push`], for a name in `text`.
-    pub(crate) fn push_named(&mut self, text: &[u8], name: &Name) -> Option<u32> {
+    pub(crate) fn push_named(&mut self, text: &[u8], name: &TokenName) -> Option<u32> {
         let token = &text[name.place.clone()];
         let index = u32::try_from(self.ends.len()).ok()?;
         let end = u32::try_from(self.bytes.len() + token.len()).ok()?;
@@ -116,7 +116,7 @@ impl Vocabulary {
 
     /// As [`Self::get`], for a name in `text`.
     #[inline]
-    pub(crate) fn get_named(&self, text: &[u8], name: &Name) -> Option<u32> {
+    pub(crate) fn get_named(&self, text: &[u8], name: &TokenName) -> Option<u32> {
         match name.key {
             Some(key) => self.short.get(key),
             None => self.find(&text[name.place.clone()]).ok(),
@@ -125,8 +125,8 @@ impl Vocabulary {
 
     /// The name at `place` in `text`; the memory for its look-up is prefetched.
     #[inline]
-    pub(crate) fn name(&self, text: &[u8], place: Range<usize>) -> Name {
-        let name = Name::new(text, place);
+    pub(crate) fn name(&self, text: &[u8], place: Range<usize>) -> TokenName {
+        let name = TokenName::new(text, place);
         if let Some(key) = name.key {
             self.short.prefetch(key);
         }
@@ -151,7 +151,7 @@ impl Vocabulary {
     }
 
     /// The tokens that fit into a key, with their indices.
-    pub(super) fn short(&self) -> &Lines {
+    pub(super) fn short(&self) -> &PieceLines {
         &self.short
     }
 

@@ -3,7 +3,7 @@
 
 use super::Vocabulary;
 use super::key::{LONGEST, PieceKey};
-use super::lines::Lines;
+use super::piece_lines::PieceLines;
 
 /// The id of a token, and whether the merges form the token from its own text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl WholeToken {
 
 /// A table of the tokens of a vocabulary by their bytes.
 pub(crate) struct WholeTokens {
-    short: Lines,
+    short: PieceLines,
     /// The tokens that are too long for a key.
     long: Vocabulary,
     /// The answer for each token in `long`.

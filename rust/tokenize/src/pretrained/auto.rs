@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::folder::Folder;
+use super::model_folder::ModelFolder;
 use super::model_types::MODEL_TYPES;
 use super::names::{self, BACKEND, unsupported};
 use crate::error::Result;
 
 /// The contents of a folder that decide its class.
 #[derive(Debug)]
-pub(super) struct Evidence<'a> {
+pub(super) struct ModelFolderContents<'a> {
     /// The caller's name for the folder: its path, or the repository that it came from.
     pub(super) name: &'a Path,
     /// `config.json`, empty if there is none.
@@ -21,11 +21,11 @@ pub(super) struct Evidence<'a> {
     pub(super) tokenizer_config: &'a Map<String, Value>,
     /// True if the text of `tokenizer.json` names a byte-level step.
     pub(super) byte_level: bool,
-    pub(super) folder: &'a Folder<'a>,
+    pub(super) folder: &'a ModelFolder<'a>,
 }
 
 /// The class, without `Fast`; [`BACKEND`] for a class that only wraps `tokenizer.json`.
-pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
+pub(super) fn class(evidence: &ModelFolderContents<'_>) -> Result<Cow<'static, str>> {
     let named = named_type(evidence.config);
     let model_type = model_type(named);
     let declared = text(evidence.tokenizer_config, "tokenizer_class", evidence)?;
@@ -146,7 +146,7 @@ fn resolve(name: &str) -> Option<Cow<'static, str>> {
 }
 
 /// True if `tokenizer_config.json` asks for its own Python code.
-fn remote_code(evidence: &Evidence<'_>) -> Result<bool> {
+fn remote_code(evidence: &ModelFolderContents<'_>) -> Result<bool> {
     match evidence.tokenizer_config.get("auto_map") {
         None => Ok(false),
         Some(Value::Array(_)) => Ok(true),
@@ -162,7 +162,7 @@ fn remote_code(evidence: &Evidence<'_>) -> Result<bool> {
 fn text<'a>(
     map: &'a Map<String, Value>,
     key: &str,
-    evidence: &Evidence<'_>,
+    evidence: &ModelFolderContents<'_>,
 ) -> Result<Option<&'a str>> {
     match map.get(key) {
         None | Some(Value::Null) => Ok(None),

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokenizers::{PostProcessorWrapper, PreTokenizerWrapper};
 
-use super::folder::Folder;
+use super::model_folder::ModelFolder;
 use super::settings::{NAMED, Settings};
-use super::token::{AddedToken, Token};
+use super::token::{AddedTokenSetting, TokenSetting};
 use crate::error::{Error, Result};
 use crate::hugging_face::guard;
 use crate::loading::load::{FILE, malformed};
@@ -22,8 +22,8 @@ const MISTRAL_REGEX: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*
 pub(super) struct Backend {
     pub(super) engine: tokenizers::Tokenizer,
     /// `_special_tokens_map`, in the order of `special_tokens_map`.
-    named: IndexMap<String, Option<Token>>,
-    extra: Vec<Token>,
+    named: IndexMap<String, Option<TokenSetting>>,
+    extra: Vec<TokenSetting>,
     add_bos: bool,
     add_eos: bool,
     update_post_processor: bool,
@@ -33,7 +33,7 @@ impl Backend {
     /// Runs the initializer. `post_processor` comes from `tokenizer.json`, if the class builds its own
     /// engine.
     pub(super) fn new(
-        folder: &Folder<'_>,
+        folder: &ModelFolder<'_>,
         engine: tokenizers::Tokenizer,
         mut settings: Settings,
         post_processor: Option<&Value>,
@@ -77,7 +77,7 @@ impl Backend {
             settings.set("extra_special_tokens", tokens);
         }
         let explicit = settings.remove("model_specific_special_tokens").unwrap_or_default();
-        let mut specific: IndexMap<String, Token> = IndexMap::new();
+        let mut specific: IndexMap<String, TokenSetting> = IndexMap::new();
         let keys: Vec<String> = settings.names().map(str::to_owned).collect();
         for key in &keys {
             if NAMED.contains(&key.as_str()) {
@@ -95,7 +95,7 @@ impl Backend {
                 }
             } else if key.ends_with("_token") {
                 let value = settings.get(key).unwrap_or(&Value::Null);
-                if let Ok(Some(token)) = Token::from_value(value) {
+                if let Ok(Some(token)) = TokenSetting::from_value(value) {
                     specific.insert(key.clone(), token);
                 }
             }
@@ -119,8 +119,8 @@ impl Backend {
         Ok(())
     }
 
-    fn specific(settings: &Settings, name: &str, value: &Value) -> Result<Token> {
-        Token::from_value(value)
+    fn specific(settings: &Settings, name: &str, value: &Value) -> Result<TokenSetting> {
+        TokenSetting::from_value(value)
             .and_then(|token| token.ok_or_else(|| "must not be null".to_owned()))
             .map_err(|reason| settings.malformed(name, reason))
     }
@@ -128,18 +128,18 @@ impl Backend {
     /// Adds the tokens that the folder lists, and the named and extra tokens that are still missing.
     fn add_listed(&mut self, settings: &Settings) -> Result<()> {
         let present = self.engine.get_added_tokens_decoder();
-        let mut pending: Vec<Token> = settings
+        let mut pending: Vec<TokenSetting> = settings
             .added_tokens
             .values()
             .filter(|token| !present.values().any(|known| *known == token.resolve()))
-            .map(|token| Token::Added(token.clone()))
+            .map(|token| TokenSetting::Added(token.clone()))
             .collect();
         let known: Vec<String> = present
             .values()
             .map(|token| token.content.clone())
             .chain(pending.iter().map(|token| token.content().to_owned()))
             .collect();
-        let named: Vec<Token> = self.named.values().flatten().cloned().collect();
+        let named: Vec<TokenSetting> = self.named.values().flatten().cloned().collect();
         for token in named.iter().chain(&self.extra) {
             let is_known = known.iter().any(|content| content == token.content());
             if !is_known && !pending.iter().any(|earlier| earlier.equals(token)) {
@@ -149,10 +149,11 @@ impl Backend {
         let tokens: Vec<tokenizers::AddedToken> = pending
             .iter()
             .map(|token| match token {
-                Token::Text(content) => tokenizers::AddedToken::from(content.clone(), true),
-                Token::Added(added) => {
+                TokenSetting::Text(content) => tokenizers::AddedToken::from(content.clone(), true),
+                TokenSetting::Added(added) => {
                     let is_named = named.iter().any(|named| named.content() == added.content);
-                    AddedToken { special: added.special || is_named, ..added.clone() }.resolve()
+                    AddedTokenSetting { special: added.special || is_named, ..added.clone() }
+                        .resolve()
                 }
             })
             .collect();
@@ -177,10 +178,12 @@ impl Backend {
             .flatten()
             .chain(&self.extra)
             .map(|token| match token {
-                Token::Text(content) => {
+                TokenSetting::Text(content) => {
                     tokenizers::AddedToken::from(content.clone(), true).normalized(false)
                 }
-                Token::Added(added) => AddedToken { special: true, ..added.clone() }.resolve(),
+                TokenSetting::Added(added) => {
+                    AddedTokenSetting { special: true, ..added.clone() }.resolve()
+                }
             })
             .collect();
         self.add(tokens)?;
@@ -211,7 +214,7 @@ impl Backend {
 
     /// The content of a named token.
     pub(super) fn content(&self, name: &str) -> Option<&str> {
-        self.named.get(name)?.as_ref().map(Token::content)
+        self.named.get(name)?.as_ref().map(TokenSetting::content)
     }
 
     /// `convert_tokens_to_ids`: the id of a token, or of the unknown token if the vocabulary lacks it.
@@ -353,7 +356,7 @@ impl Backend {
 
     /// Replaces the pattern of an affected Mistral tokenizer that asks for it and was saved before
     /// transformers 5.
-    fn fix_mistral_regex(&mut self, folder: &Folder<'_>, settings: &Settings) -> Result<()> {
+    fn fix_mistral_regex(&mut self, folder: &ModelFolder<'_>, settings: &Settings) -> Result<()> {
         let is_requested = settings.optional_flag("fix_mistral_regex")? == Some(true);
         if !is_requested || self.engine.get_vocab_size(true) <= MISTRAL_REGEX_VOCAB {
             return Ok(());

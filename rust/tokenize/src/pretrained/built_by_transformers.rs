@@ -1,9 +1,9 @@
-//! [`Built`]: the tokenizer of a folder as an installed transformers built it.
+//! [`BuiltTokenizer`]: the tokenizer of a folder as an installed transformers built it.
 
 use std::path::Path;
 
-use super::folder::Folder;
 use super::folder_files::checked_engine;
+use super::model_folder::ModelFolder;
 use super::pretrained_tokenizer::{BuiltBy, Pretrained, stop_tokens};
 use super::templates::NamedTemplate;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::tokenizer::Tokenizer;
 
 /// A tokenizer that transformers built of a folder.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub struct BuiltTokenizer {
     /// The version of transformers.
     pub transformers: String,
     /// The `tokenizer.json` that it built.
@@ -29,7 +29,7 @@ pub struct Built {
 
 impl Pretrained {
     /// The tokenizer that transformers built of the folder `dir`.
-    pub fn from_built(dir: &Path, built: Built) -> Result<Self> {
+    pub fn from_built(dir: &Path, built: BuiltTokenizer) -> Result<Self> {
         let tokenizer = if built.splits_special_tokens {
             let mut value = load::parse(&built.json)?;
             load::check(&mut value)?;
@@ -39,7 +39,7 @@ impl Pretrained {
         } else {
             Tokenizer::from_json(&built.json)?
         };
-        let stop_tokens = stop_tokens(&Folder::new(dir), &tokenizer)?;
+        let stop_tokens = stop_tokens(&ModelFolder::new(dir), &tokenizer)?;
         let tokenizer_json = blake3::hash(built.json.as_bytes()).to_hex().to_string();
         Ok(Self {
             tokenizer,

@@ -3,22 +3,22 @@
 use serde_json::{Map, Value};
 
 use super::backend::Backend;
+use super::checked_vocabulary::CheckedVocabulary;
 use super::classes::Recipe;
-use super::conversion::Converted;
-use super::folder::Folder;
+use super::conversion::ConvertedTokenizer;
+use super::model_folder::ModelFolder;
 use super::settings::Settings;
-use super::vocabulary::Vocabulary;
 use crate::error::Result;
 use crate::hugging_face;
 use crate::loading::load;
 
 /// The folder, the recipe of its tokenizer class and its configuration.
 pub(super) struct FolderFiles<'a> {
-    pub(super) folder: &'a Folder<'a>,
+    pub(super) folder: &'a ModelFolder<'a>,
     /// The rules of the class; `None` for one that takes `tokenizer.json` as it is.
     pub(super) recipe: Option<Recipe>,
     /// The file that the folder has instead of a `tokenizer.json`, as one.
-    pub(super) converted: Option<Converted>,
+    pub(super) converted: Option<ConvertedTokenizer>,
     pub(super) config: Map<String, Value>,
 }
 
@@ -51,7 +51,8 @@ impl FolderFiles<'_> {
             (recipe.finish)(&mut backend, &settings)?;
             return Ok((backend, tokenizer["model"].take()));
         }
-        let mut built = (recipe.build)(&settings, &Vocabulary { tokenizer: &tokenizer, json })?;
+        let mut built =
+            (recipe.build)(&settings, &CheckedVocabulary { tokenizer: &tokenizer, json })?;
         load::check(&mut built)?;
         let engine = checked_engine(&built)?;
         // The engine of the class takes over the post-processor of the file.

@@ -5,10 +5,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::auto::Evidence;
+use super::auto::ModelFolderContents;
 use super::call_settings::{of_calls, take_sides};
-use super::folder::Folder;
 use super::folder_files::FolderFiles;
+use super::model_folder::ModelFolder;
 use super::names::{BACKEND, unsupported};
 use super::settings::Settings;
 use super::templates::NamedTemplate;
@@ -57,13 +57,13 @@ impl Pretrained {
     ///
     /// `transformers` treats a few repositories by their name; for all others this is [`Self::from_dir`].
     pub fn from_named_dir(dir: &Path, name: &Path) -> Result<Self> {
-        let folder = Folder::new(dir);
+        let folder = ModelFolder::new(dir);
         let config = folder.object("config.json")?.unwrap_or_default();
         let tokenizer_config = folder.object("tokenizer_config.json")?.unwrap_or_default();
         check_versions(&tokenizer_config)?;
         let chat_templates = templates::read(&folder, &tokenizer_config)?;
         let file = folder.text(load::FILE)?;
-        let class = auto::class(&Evidence {
+        let class = auto::class(&ModelFolderContents {
             name,
             config: &config,
             tokenizer_config: &tokenizer_config,
@@ -132,7 +132,7 @@ impl Pretrained {
 }
 
 /// The tokens of `eos_token_id` in `generation_config.json`, one or a list.
-pub(super) fn stop_tokens(folder: &Folder<'_>, tokenizer: &Tokenizer) -> Result<Vec<String>> {
+pub(super) fn stop_tokens(folder: &ModelFolder<'_>, tokenizer: &Tokenizer) -> Result<Vec<String>> {
     let config = folder.object("generation_config.json")?.unwrap_or_default();
     let ids = match config.get("eos_token_id") {
         Some(Value::Array(ids)) => ids.clone(),

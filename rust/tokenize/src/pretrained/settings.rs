@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
-use super::folder::Folder;
-use super::token::{AddedToken, Token};
+use super::model_folder::ModelFolder;
+use super::token::{AddedTokenSetting, TokenSetting};
 use crate::error::{Error, Result};
 
 /// The special tokens that every class names, in the order of `special_tokens_map`.
@@ -19,7 +19,7 @@ const CONFIG: &str = "tokenizer_config.json";
 pub(super) struct Settings {
     values: Map<String, Value>,
     /// `added_tokens_decoder`: the tokens to add, by the id that the folder gives them.
-    pub(super) added_tokens: BTreeMap<i64, AddedToken>,
+    pub(super) added_tokens: BTreeMap<i64, AddedTokenSetting>,
     file: String,
 }
 
@@ -27,7 +27,7 @@ impl Settings {
     /// Gathers the arguments as `PreTrainedTokenizerBase._from_pretrained` does; `is_listed` if the folder
     /// has no `tokenizer.json`.
     pub(super) fn gather(
-        folder: &Folder<'_>,
+        folder: &ModelFolder<'_>,
         config: Map<String, Value>,
         tokenizer: &Value,
         is_listed: bool,
@@ -75,9 +75,9 @@ impl Settings {
     /// Fills `added_tokens`; returns the last token of each content.
     fn gather_added_tokens(
         &mut self,
-        folder: &Folder<'_>,
+        folder: &ModelFolder<'_>,
         tokenizer: &Value,
-    ) -> Result<HashMap<String, AddedToken>> {
+    ) -> Result<HashMap<String, AddedTokenSetting>> {
         let mut by_content = HashMap::new();
         if let Some(listed) = self.values.shift_remove("added_tokens_decoder") {
             let Value::Object(listed) = listed else {
@@ -90,7 +90,7 @@ impl Settings {
                 let token = fields
                     .as_object()
                     .ok_or_else(|| "must hold objects".to_owned())
-                    .and_then(AddedToken::from_fields)
+                    .and_then(AddedTokenSetting::from_fields)
                     .map_err(|reason| self.malformed("added_tokens_decoder", reason))?;
                 by_content.insert(token.content.clone(), token.clone());
                 self.added_tokens.insert(id, token);
@@ -112,7 +112,7 @@ impl Settings {
                     )
                 })?;
                 let is_special = special.contains(&content);
-                let mut token = AddedToken::new(&content);
+                let mut token = AddedTokenSetting::new(&content);
                 token.special = is_special;
                 token.normalized = Some(!is_special);
                 by_content.insert(content, token.clone());
@@ -125,7 +125,7 @@ impl Settings {
             let Some(fields) = listed.as_object() else { continue };
             let mut fields = fields.clone();
             let id = fields.shift_remove("id").and_then(|id| id.as_i64()).unwrap_or_default();
-            let token = AddedToken::from_fields(&fields)
+            let token = AddedTokenSetting::from_fields(&fields)
                 .map_err(|reason| crate::loading::load::malformed("added_tokens", reason))?;
             by_content.insert(token.content.clone(), token.clone());
             self.added_tokens.insert(id, token);
@@ -136,13 +136,13 @@ impl Settings {
     /// Merges the legacy `special_tokens_map.json` into the settings; its values win.
     fn merge_special_tokens_map(
         &mut self,
-        folder: &Folder<'_>,
+        folder: &ModelFolder<'_>,
         map: Map<String, Value>,
     ) -> Result<()> {
         const FILE: &str = "special_tokens_map.json";
         let special = |mut fields: Map<String, Value>| {
             fields.insert("special".to_owned(), Value::Bool(true));
-            AddedToken::from_fields(&fields)
+            AddedTokenSetting::from_fields(&fields)
                 .map(|token| token.to_value())
                 .map_err(|reason| folder.malformed(FILE, reason))
         };
@@ -239,9 +239,9 @@ impl Settings {
     }
 
     /// A special token; `None` if it is null or missing.
-    pub(super) fn token(&self, name: &str) -> Result<Option<Token>> {
+    pub(super) fn token(&self, name: &str) -> Result<Option<TokenSetting>> {
         let value = self.values.get(name).unwrap_or(&Value::Null);
-        Token::from_value(value).map_err(|reason| self.malformed(name, reason))
+        TokenSetting::from_value(value).map_err(|reason| self.malformed(name, reason))
     }
 
     /// Python's `str()` of a special token.
@@ -261,13 +261,13 @@ impl Settings {
     }
 
     /// A list of tokens; `None` if it is null or missing.
-    pub(super) fn list(&self, name: &str) -> Result<Option<Vec<Token>>> {
+    pub(super) fn list(&self, name: &str) -> Result<Option<Vec<TokenSetting>>> {
         match self.values.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Array(values)) => values
                 .iter()
                 .map(|value| {
-                    Token::from_value(value)
+                    TokenSetting::from_value(value)
                         .and_then(|token| token.ok_or_else(|| "holds null".to_owned()))
                         .map_err(|reason| self.malformed(name, reason))
                 })

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::folder::Folder;
+use super::model_folder::ModelFolder;
 use crate::error::Result;
 
 /// A chat template of a model folder, with its name.
@@ -15,7 +15,10 @@ pub struct NamedTemplate {
 }
 
 /// Reads the chat templates. Template files replace all templates of `tokenizer_config.json`.
-pub(super) fn read(folder: &Folder<'_>, config: &Map<String, Value>) -> Result<Vec<NamedTemplate>> {
+pub(super) fn read(
+    folder: &ModelFolder<'_>,
+    config: &Map<String, Value>,
+) -> Result<Vec<NamedTemplate>> {
     let mut files = Vec::new();
     if let Some(source) = folder.text("chat_template.jinja")? {
         files.push(NamedTemplate { name: "default".to_owned(), source });

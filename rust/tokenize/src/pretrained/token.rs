@@ -7,17 +7,17 @@ const MARK: &str = "__type";
 
 /// The value of a `*_token` setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum TokenSetting {
     /// A string.
     Text(String),
     /// A `tokenizers.AddedToken`.
-    Added(AddedToken),
+    Added(AddedTokenSetting),
 }
 
 /// Python's `AddedToken`: `normalized` follows `special` until it is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the fields of the Python class")]
-pub(super) struct AddedToken {
+pub(super) struct AddedTokenSetting {
     pub(super) content: String,
     pub(super) single_word: bool,
     pub(super) lstrip: bool,
@@ -26,7 +26,7 @@ pub(super) struct AddedToken {
     pub(super) special: bool,
 }
 
-impl AddedToken {
+impl AddedTokenSetting {
     pub(super) fn new(content: &str) -> Self {
         Self {
             content: content.to_owned(),
@@ -89,7 +89,7 @@ impl AddedToken {
     }
 }
 
-impl Token {
+impl TokenSetting {
     /// Reads a setting; `None` for null. The error says why Python raises.
     pub(super) fn from_value(value: &Value) -> Result<Option<Self>, String> {
         match value {
@@ -98,7 +98,7 @@ impl Token {
             Value::Object(fields)
                 if fields.get(MARK).and_then(Value::as_str) == Some("AddedToken") =>
             {
-                AddedToken::from_fields(fields).map(|token| Some(Self::Added(token)))
+                AddedTokenSetting::from_fields(fields).map(|token| Some(Self::Added(token)))
             }
             _ => Err("must be a string, an added token or null".to_owned()),
         }

@@ -2,9 +2,9 @@
 //! `(?i:'s|…)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`.
 
 use super::contraction::Contraction;
-use super::cursor::Scan;
+use super::split_cursor::Scanner;
 use super::text::{LETTER, MARK, NEWLINE, NUMBER, SPACE, Stretch};
-use super::window::{Rules, Shape, Windowed};
+use super::window::{AsciiPattern, AsciiRules, WindowedScanner};
 
 /// The scanner of this pattern and its variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct Cl100k {
     pub(crate) marks: bool,
 }
 
-impl Scan for Cl100k {
+impl Scanner for Cl100k {
     #[inline]
     fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize {
         let word = if self.marks { LETTER | MARK } else { LETTER };
@@ -47,8 +47,12 @@ impl Scan for Cl100k {
     }
 }
 
-impl Windowed for Cl100k {
-    fn rules(&self) -> Rules {
-        Rules { shape: Shape::Cl100k, contraction: self.contraction, digits: self.digits }
+impl WindowedScanner for Cl100k {
+    fn rules(&self) -> AsciiRules {
+        AsciiRules {
+            shape: AsciiPattern::Cl100k,
+            contraction: self.contraction,
+            digits: self.digits,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! `DeepSeek` V3's three splits: numbers of up to three digits, runs of kana and ideographs, and a pattern
 //! for the rest.
 
-use super::cursor::Scan;
+use super::split_cursor::Scanner;
 use super::text::{LETTER, MARK, NEWLINE, NUMBER, SIGN, SPACE, Stretch, decode};
 
 /// The scanner of the third pattern, for a region between the matches of the first two.
@@ -47,7 +47,7 @@ impl DeepSeek {
     }
 }
 
-impl Scan for DeepSeek {
+impl Scanner for DeepSeek {
     #[inline]
     fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize {
         if let Some(end) = Self::matched(text, start) {

@@ -1,15 +1,15 @@
 //! GPT-2's pattern: ``'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+``.
 
 use super::contraction::Contraction;
-use super::cursor::Scan;
+use super::split_cursor::Scanner;
 use super::text::{LETTER, NUMBER, SPACE, Stretch};
-use super::window::{Rules, Shape, Windowed};
+use super::window::{AsciiPattern, AsciiRules, WindowedScanner};
 
 /// The scanner of GPT-2's pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gpt2;
 
-impl Scan for Gpt2 {
+impl Scanner for Gpt2 {
     #[inline]
     fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize {
         if let Some(end) = Contraction::Sensitive.end(text, start) {
@@ -28,8 +28,12 @@ impl Scan for Gpt2 {
     }
 }
 
-impl Windowed for Gpt2 {
-    fn rules(&self) -> Rules {
-        Rules { shape: Shape::Gpt2, contraction: Contraction::Sensitive, digits: u32::MAX }
+impl WindowedScanner for Gpt2 {
+    fn rules(&self) -> AsciiRules {
+        AsciiRules {
+            shape: AsciiPattern::Gpt2,
+            contraction: Contraction::Sensitive,
+            digits: u32::MAX,
+        }
     }
 }

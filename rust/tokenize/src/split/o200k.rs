@@ -1,9 +1,9 @@
 //! The pattern of o200k, Llama 4 and Tekken: words are cut where lower case turns to upper case.
 
 use super::contraction::Contraction;
-use super::cursor::Scan;
+use super::split_cursor::Scanner;
 use super::text::{LETTER, LOWERLIKE, NEWLINE, NUMBER, SPACE, Set, Stretch, UPPERLIKE};
-use super::window::{Rules, Shape, Windowed};
+use super::window::{AsciiPattern, AsciiRules, WindowedScanner};
 
 /// Punctuation in this pattern, including marks.
 const SIGN: Set = !(LETTER | NUMBER | SPACE);
@@ -64,7 +64,7 @@ impl O200k {
     }
 }
 
-impl Scan for O200k {
+impl Scanner for O200k {
     #[inline]
     fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize {
         if let Some(end) = Self::word(text, start) {
@@ -87,8 +87,12 @@ impl Scan for O200k {
     }
 }
 
-impl Windowed for O200k {
-    fn rules(&self) -> Rules {
-        Rules { shape: Shape::O200k, contraction: self.contraction, digits: self.digits }
+impl WindowedScanner for O200k {
+    fn rules(&self) -> AsciiRules {
+        AsciiRules {
+            shape: AsciiPattern::O200k,
+            contraction: self.contraction,
+            digits: self.digits,
+        }
     }
 }

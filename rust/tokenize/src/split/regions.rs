@@ -1,10 +1,10 @@
 //! [`regions`]: cuts a text region after region, such as [digits] and what is between them.
 
-use super::cursor::{Cursor, Scan, position};
+use super::split_cursor::{Scanner, SplitCursor, position};
 use super::text::{Stretch, decode};
 
 #[inline]
-fn scan(pattern: &impl Scan, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+fn scan(pattern: &impl Scanner, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize {
     let stretch = Stretch::new(text);
     let mut count = 0;
     let mut at = cursor.at;
@@ -22,9 +22,9 @@ fn scan(pattern: &impl Scan, text: &[u8], cursor: &mut Cursor, ends: &mut [u32])
 
 /// Cuts region after region; `region` gives the end of a region, and whether it is a piece by itself.
 pub(super) fn regions(
-    pattern: &impl Scan,
+    pattern: &impl Scanner,
     text: &[u8],
-    cursor: &mut Cursor,
+    cursor: &mut SplitCursor,
     ends: &mut [u32],
     region: impl Fn(&[u8], usize) -> (usize, bool),
 ) -> usize {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::cl100k::Cl100k;
-use super::cursor::{Cursor, position};
 use super::deepseek::DeepSeek;
 use super::gpt2::Gpt2;
 use super::o200k::O200k;
 use super::regions::{digits, regions};
+use super::split_cursor::{SplitCursor, position};
 use super::steps::SplitStep;
 use super::{deepseek, steps, window};
 
@@ -29,7 +29,7 @@ pub(crate) enum Splitter {
     O200k(O200k),
     /// `DeepSeek` V3's sequence of splits.
     DeepSeek,
-    /// Any other sequence of at most [`MOST_STEPS`](super::cursor::MOST_STEPS) splits.
+    /// Any other sequence of at most [`MOST_STEPS`](super::split_cursor::MOST_STEPS) splits.
     Steps(Arc<[SplitStep]>),
 }
 
@@ -38,7 +38,7 @@ impl Splitter {
     /// text.
     ///
     /// `text` is UTF-8 from the cursor on, and its end is the end of the stretch.
-    pub(crate) fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    pub(crate) fn fill(&self, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize {
         match self {
             Self::Whole => {
                 let left = cursor.at < text.len() && !ends.is_empty();

@@ -1,6 +1,6 @@
 //! A sequence of splits by patterns; each splits the pieces of the one before.
 
-use super::cursor::{Cursor, position};
+use super::split_cursor::{SplitCursor, position};
 use crate::pattern::{Automaton, Tails};
 
 /// The treatment of the delimiters by a split.
@@ -114,7 +114,7 @@ impl SplitStep {
 pub(super) fn fill(
     steps: &[SplitStep],
     text: &[u8],
-    cursor: &mut Cursor,
+    cursor: &mut SplitCursor,
     ends: &mut [u32],
 ) -> usize {
     if let [step] = steps
@@ -151,7 +151,7 @@ pub(super) fn fill(
 }
 
 /// As [`fill`], for a single split whose matches are all pieces.
-fn alone(step: &SplitStep, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+fn alone(step: &SplitStep, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize {
     let (mut count, mut at) = (0, cursor.at);
     for end in ends {
         if at >= text.len() {

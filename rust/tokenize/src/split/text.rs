@@ -1,6 +1,6 @@
 //! Reads a text by character classes, for all scanners.
 
-use crate::unicode::{self, Class, Table};
+use crate::unicode::{self, Class, CodePointTable};
 
 /// A set of classes, one bit each.
 pub(crate) type Set = u16;
@@ -71,7 +71,7 @@ pub(crate) fn decode(text: &[u8], at: usize) -> (u32, usize) {
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch<'a> {
     text: &'a [u8],
-    classes: &'static Table,
+    classes: &'static CodePointTable,
 }
 
 impl<'a> Stretch<'a> {

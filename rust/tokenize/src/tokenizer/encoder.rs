@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::engine_choice::Tokenizer;
 use crate::cancel_flag::CancelFlag;
-use crate::compiled::{Blanks, Caches, OffsetBuffers, Settled, ThreadMemory};
+use crate::compiled::{Blanks, Caches, OffsetBuffers, StableSegment, ThreadMemory};
 use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
 
@@ -126,10 +126,10 @@ impl Encoder {
 
     /// The part of `text`, from one added token to another, whose ids are the same in every text that
     /// contains `text`; `None` if there is none.
-    pub fn settle(&mut self, text: &str) -> Option<Settled> {
+    pub fn stable_segment(&mut self, text: &str) -> Option<StableSegment> {
         match (&self.tokenizer.compiled, &mut self.memory) {
             (Ok(compiled), Some(memory)) if text.len() <= self.longest => {
-                compiled.0.settle(text, memory)
+                compiled.0.stable_segment(text, memory)
             }
             _ => None,
         }
@@ -142,7 +142,7 @@ impl Encoder {
     pub fn encode_around<'s>(
         &mut self,
         text: &str,
-        settled: impl Iterator<Item = (usize, &'s Settled)> + Clone,
+        settled: impl Iterator<Item = (usize, &'s StableSegment)> + Clone,
         spans: &[Range<usize>],
         special: SpecialTokens,
         out: &mut Encoding,

@@ -6,9 +6,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::added::AddedToken;
-use crate::compiled::{Caches, Compiled, Description, File, Names, WrittenModel, recognise};
+use crate::compiled::{
+    Caches, Compiled, Description, TokenNames, TokenizerFile, WrittenModel, recognise,
+};
 use crate::error::Result;
-use crate::hugging_face::{self, Reference};
+use crate::hugging_face::{self, HuggingFaceEngine};
 use crate::loading::in_parallel::both;
 use crate::loading::load;
 use crate::loading::without_vocabulary::Outline;
@@ -32,24 +34,24 @@ pub enum Engine {
 /// A tokenizer, ready to be shared by any number of threads. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    pub(super) reference: Arc<Lazy>,
+    pub(super) reference: Arc<LazyHuggingFace>,
     /// The compiled engine with its tokens, or the reason for using the Hugging Face crate.
-    pub(super) compiled: std::result::Result<Arc<(Compiled, Names)>, Arc<str>>,
+    pub(super) compiled: std::result::Result<Arc<(Compiled, TokenNames)>, Arc<str>>,
     pub(super) caches: Caches,
 }
 
 /// The Hugging Face engine; if a compiled engine makes the ids, it is built at its first use.
 #[derive(Debug)]
-pub(super) struct Lazy {
+pub(super) struct LazyHuggingFace {
     pub(super) json: String,
     /// Replaces everything of `json` but its tokens and merges.
     pub(super) outline: Option<Outline>,
-    pub(super) engine: OnceLock<Reference>,
+    pub(super) engine: OnceLock<HuggingFaceEngine>,
     pub(super) fingerprint: OnceLock<String>,
 }
 
-impl Lazy {
-    fn of(engine: Reference) -> Self {
+impl LazyHuggingFace {
+    fn of(engine: HuggingFaceEngine) -> Self {
         Self { engine: OnceLock::from(engine), ..Self::later(String::new(), None) }
     }
 
@@ -57,12 +59,12 @@ impl Lazy {
         Self { json, outline, engine: OnceLock::new(), fingerprint: OnceLock::new() }
     }
 
-    pub(super) fn get(&self) -> Result<&Reference> {
+    pub(super) fn get(&self) -> Result<&HuggingFaceEngine> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
         let engine = match &self.outline {
-            None => Reference::from_json(&self.json)?,
+            None => HuggingFaceEngine::from_json(&self.json)?,
             Some(outline) => outline.reference(&self.json)?,
         };
         Ok(self.engine.get_or_init(|| engine))
@@ -73,7 +75,7 @@ impl Lazy {
         match (self.engine.get(), &self.outline) {
             (Some(_), _) => None,
             (None, Some(outline)) => Some(outline.value()["post_processor"].clone()),
-            (None, None) => File::read(&self.json).map(|file| file.post_processor),
+            (None, None) => TokenizerFile::read(&self.json).map(|file| file.post_processor),
         }
     }
 }
@@ -84,7 +86,7 @@ impl Tokenizer {
     /// `truncation` and `padding` in the file are ignored, as they are by a plain call in `transformers`.
     pub fn from_json(json: &str) -> Result<Self> {
         if let Some(compiled) = compile_file(json) {
-            let reference = Lazy::later(json.to_owned(), None);
+            let reference = LazyHuggingFace::later(json.to_owned(), None);
             return Ok(Self {
                 reference: Arc::new(reference),
                 compiled: Ok(Arc::new(compiled)),
@@ -110,7 +112,7 @@ impl Tokenizer {
         let compiled =
             WrittenModel::from_value(model).and_then(|model| compile_engine(&model, &engine));
         Self {
-            reference: Arc::new(Lazy::of(Reference::new(model, engine))),
+            reference: Arc::new(LazyHuggingFace::of(HuggingFaceEngine::new(model, engine))),
             compiled: compiled.map(Arc::new).map_err(Arc::from),
             caches: Caches::new(CACHE_BYTES),
         }
@@ -124,10 +126,10 @@ impl Tokenizer {
         engine: &tokenizers::Tokenizer,
     ) -> Option<Self> {
         let outline = Outline::new(model, engine)?;
-        let tokens = File::read(&json)?.model;
+        let tokens = TokenizerFile::read(&json)?.model;
         let compiled = compile_engine(&tokens.with_options(model).ok()?, engine).ok()?;
         Some(Self {
-            reference: Arc::new(Lazy::later(json, Some(outline))),
+            reference: Arc::new(LazyHuggingFace::later(json, Some(outline))),
             compiled: Ok(Arc::new(compiled)),
             caches: Caches::new(CACHE_BYTES),
         })
@@ -154,8 +156,8 @@ impl Tokenizer {
 }
 
 /// Compiles a file without building the Hugging Face model; `None` if anything about the file is unusual.
-fn compile_file(json: &str) -> Option<(Compiled, Names)> {
-    let file = File::read(json)?;
+fn compile_file(json: &str) -> Option<(Compiled, TokenNames)> {
+    let file = TokenizerFile::read(json)?;
     let decoder = Option::deserialize(&file.decoder).ok()?;
     let description = Description {
         normalizer: &file.normalizer,
@@ -164,8 +166,10 @@ fn compile_file(json: &str) -> Option<(Compiled, Names)> {
         added_tokens: &file.added_tokens,
         model: &file.model,
     };
-    let (compiled, names) =
-        both(|| recognise(&description), || Names::new(&file.model, &file.added_tokens, decoder));
+    let (compiled, names) = both(
+        || recognise(&description),
+        || TokenNames::new(&file.model, &file.added_tokens, decoder),
+    );
     let (compiled, names) = (compiled.ok()?, names?);
     let names = names.normalized(|content| compiled.normalized(content));
     Some((compiled, names))
@@ -175,7 +179,7 @@ fn compile_file(json: &str) -> Option<(Compiled, Names)> {
 fn compile_engine(
     model: &WrittenModel<'_>,
     engine: &tokenizers::Tokenizer,
-) -> std::result::Result<(Compiled, Names), String> {
+) -> std::result::Result<(Compiled, TokenNames), String> {
     if engine.get_encode_special_tokens() {
         return Err("split_special_tokens".to_owned());
     }
@@ -183,7 +187,7 @@ fn compile_engine(
         |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
     let added = as_json(serde_json::to_value(engine.get_added_vocabulary()))?;
     let added: Vec<AddedToken> = Vec::deserialize(&added).map_err(|error| error.to_string())?;
-    let names = Names::new(model, &added, engine.get_decoder().cloned())
+    let names = TokenNames::new(model, &added, engine.get_decoder().cloned())
         .ok_or("added_tokens with ids out of place")?;
     let compiled = recognise(&Description {
         normalizer: &as_json(serde_json::to_value(engine.get_normalizer()))?,

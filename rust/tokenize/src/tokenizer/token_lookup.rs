@@ -1,16 +1,16 @@
 //! The ids and contents of the tokens of a [`Tokenizer`], the tokens around texts, its parts and its fingerprint.
 
-use super::engine_choice::{Lazy, Tokenizer};
+use super::engine_choice::{LazyHuggingFace, Tokenizer};
 use crate::encoding::SpecialTokens;
 use crate::error::{Error, Result};
 use crate::hugging_face;
-use crate::hugging_face::{Part, Reference};
+use crate::hugging_face::{HuggingFaceEngine, SequencePart};
 use crate::loading::fingerprint;
 use crate::loading::without_vocabulary::Outline;
 
 impl Tokenizer {
     /// The engine of a tokenizer that is not compiled, which is built at the start.
-    pub(super) fn built(&self) -> &Reference {
+    pub(super) fn built(&self) -> &HuggingFaceEngine {
         self.reference.engine.get().expect("only compiled tokenizers build their reference late")
     }
 
@@ -40,7 +40,7 @@ impl Tokenizer {
     }
 
     /// The parts of the encoding of one text, or of two: where each text stands, and the tokens around them.
-    pub fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
+    pub fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<SequencePart>> {
         // The post-processor decides alone, and the Hugging Face engine takes long to build.
         match self.reference.post_processor() {
             Some(found) => hugging_face::frame(&found, texts, special),
@@ -85,7 +85,7 @@ impl Tokenizer {
         if self.reference.json.is_empty() {
             return self.built().fingerprint();
         }
-        let Lazy { json, outline, .. } = &*self.reference;
+        let LazyHuggingFace { json, outline, .. } = &*self.reference;
         let outline = outline.as_ref().map(Outline::value);
         self.reference.fingerprint.get_or_init(|| fingerprint::of_file(json, outline))
     }

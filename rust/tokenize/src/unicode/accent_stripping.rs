@@ -11,7 +11,7 @@ use super::bert::STRIPS;
 use super::tables::BERT_RUNS;
 
 /// The stripped forms of the characters that change, by code point.
-struct Strips {
+struct AccentlessForms {
     /// For each code point up to the last one that changes, the end of its stripped form in `text`; the
     /// lowest [`LENGTH_BITS`] are the length in bytes.
     ends: Vec<u32>,
@@ -22,9 +22,9 @@ struct Strips {
 /// Bits of the length: a stripped form is shorter than 2^6 bytes, three letters at most.
 const LENGTH_BITS: u32 = 6;
 
-static TABLE: LazyLock<Strips> = LazyLock::new(Strips::new);
+static TABLE: LazyLock<AccentlessForms> = LazyLock::new(AccentlessForms::new);
 
-impl Strips {
+impl AccentlessForms {
     fn new() -> Self {
         let ends = BERT_RUNS.iter().skip(1).map(|run| run.0).chain([0x11_0000]);
         let changed: Vec<char> = BERT_RUNS
@@ -57,7 +57,7 @@ impl Strips {
 
 /// The stripped form of a character with the bit [`STRIPS`].
 pub(crate) fn stripped(code_point: u32) -> &'static str {
-    let table: &'static Strips = &TABLE;
+    let table: &'static AccentlessForms = &TABLE;
     let packed = table.ends.get(code_point as usize).copied().unwrap_or(0);
     let end = (packed >> LENGTH_BITS) as usize;
     let length = (packed & ((1 << LENGTH_BITS) - 1)) as usize;

@@ -6,28 +6,28 @@ use std::sync::LazyLock;
 use tokenizers::normalizers::{Nmt, StripAccents};
 use tokenizers::{NormalizedString, Normalizer};
 
-use super::code_point_table::{CODE_POINTS, Table};
+use super::code_point_table::{CODE_POINTS, CodePointTable};
 
 /// The number of characters in one text for the crate.
-const ASKED_TOGETHER: usize = 1 << 14;
+const CHARACTERS_PER_TEXT: usize = 1 << 14;
 
 /// The separator of the characters in that text; neither normalizer makes it or removes it.
 const BETWEEN: char = 'a';
 
 /// The normalized form of each character.
-pub(crate) struct Changes {
+pub(crate) struct NormalizedForms {
     /// 1 for each code point that changes.
-    table: Table,
+    table: CodePointTable,
     /// The normalized forms of these code points.
     become_text: HashMap<char, Box<str>>,
 }
 
-impl Changes {
+impl NormalizedForms {
     fn new(normalizer: &impl Normalizer) -> Self {
         let mut bytes = vec![0; CODE_POINTS].into_boxed_slice();
         let mut become_text = HashMap::new();
         let scalars: Vec<char> = (0..=0x10_FFFF).filter_map(char::from_u32).collect();
-        for together in scalars.chunks(ASKED_TOGETHER) {
+        for together in scalars.chunks(CHARACTERS_PER_TEXT) {
             let characters: Vec<char> =
                 together.iter().copied().filter(|c| *c != BETWEEN).collect();
             let text: String = characters.iter().flat_map(|c| [*c, BETWEEN]).collect();
@@ -41,7 +41,7 @@ impl Changes {
                 }
             }
         }
-        Self { table: Table::from_bytes(bytes), become_text }
+        Self { table: CodePointTable::from_bytes(bytes), become_text }
     }
 
     /// The normalized form of a text, or `None` if it stays the same.
@@ -61,14 +61,15 @@ impl Changes {
 }
 
 /// `StripAccents`.
-pub(crate) fn accents() -> &'static Changes {
-    static CHANGES: LazyLock<Changes> = LazyLock::new(|| Changes::new(&StripAccents));
+pub(crate) fn accents() -> &'static NormalizedForms {
+    static CHANGES: LazyLock<NormalizedForms> =
+        LazyLock::new(|| NormalizedForms::new(&StripAccents));
     &CHANGES
 }
 
 /// `Nmt`.
-pub(crate) fn nmt() -> &'static Changes {
-    static CHANGES: LazyLock<Changes> = LazyLock::new(|| Changes::new(&Nmt));
+pub(crate) fn nmt() -> &'static NormalizedForms {
+    static CHANGES: LazyLock<NormalizedForms> = LazyLock::new(|| NormalizedForms::new(&Nmt));
     &CHANGES
 }
 

@@ -1,12 +1,12 @@
-//! [`Table`]: one byte for each code point.
+//! [`CodePointTable`]: one byte for each code point.
 
 /// The number of code points, surrogates included.
 pub(super) const CODE_POINTS: usize = 0x11_0000;
 
 /// A table with one byte for each code point, so that a look-up is one load.
-pub(crate) struct Table(Box<[u8]>);
+pub(crate) struct CodePointTable(Box<[u8]>);
 
-impl Table {
+impl CodePointTable {
     /// Fills the table from runs: each is the first code point and the value of the run.
     pub(crate) fn from_runs(runs: &[(u32, u8)]) -> Self {
         let mut bytes = vec![0; CODE_POINTS].into_boxed_slice();

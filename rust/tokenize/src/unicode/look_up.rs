@@ -2,23 +2,25 @@
 
 use std::sync::LazyLock;
 
-use super::code_point_table::Table;
+use super::code_point_table::CodePointTable;
 use super::tables::{
     BERT_RUNS, CLASS_RUNS, COMPATIBILITY_RUNS, COMPOSITION_RUNS, JOIN_RUNS, SCRIPT_RUNS, WORD_RUNS,
 };
 
-static CLASSES: LazyLock<Table> = LazyLock::new(|| Table::from_runs(CLASS_RUNS));
+static CLASSES: LazyLock<CodePointTable> = LazyLock::new(|| CodePointTable::from_runs(CLASS_RUNS));
 
-static BERT: LazyLock<Table> = LazyLock::new(|| Table::from_runs(BERT_RUNS));
+static BERT: LazyLock<CodePointTable> = LazyLock::new(|| CodePointTable::from_runs(BERT_RUNS));
 
-static JOINS: LazyLock<Table> = LazyLock::new(|| Table::from_runs(JOIN_RUNS));
+static JOINS: LazyLock<CodePointTable> = LazyLock::new(|| CodePointTable::from_runs(JOIN_RUNS));
 
-static CANONICAL: LazyLock<Table> = LazyLock::new(|| Table::from_runs(COMPOSITION_RUNS));
+static CANONICAL: LazyLock<CodePointTable> =
+    LazyLock::new(|| CodePointTable::from_runs(COMPOSITION_RUNS));
 
-static COMPATIBILITY: LazyLock<Table> = LazyLock::new(|| Table::from_runs(COMPATIBILITY_RUNS));
+static COMPATIBILITY: LazyLock<CodePointTable> =
+    LazyLock::new(|| CodePointTable::from_runs(COMPATIBILITY_RUNS));
 
 /// The [`Class`](super::class::Class) of every code point, as its number.
-pub(crate) fn classes() -> &'static Table {
+pub(crate) fn classes() -> &'static CodePointTable {
     &CLASSES
 }
 
@@ -28,25 +30,26 @@ pub(crate) fn class_runs() -> &'static [(u32, u8)] {
 }
 
 /// The bits of [`bert`](super::bert) of every code point.
-pub(crate) fn bert_bits() -> &'static Table {
+pub(crate) fn bert_bits() -> &'static CodePointTable {
     &BERT
 }
 
 /// 1 for every code point that can share a grapheme cluster with a neighbour; two code points with 0 never
 /// share one.
-pub(crate) fn joins() -> &'static Table {
+pub(crate) fn joins() -> &'static CodePointTable {
     &JOINS
 }
 
 /// 1 for every code point that `\w` matches in the `regex` crate.
-pub(crate) fn words() -> &'static Table {
-    static WORDS: LazyLock<Table> = LazyLock::new(|| Table::from_runs(WORD_RUNS));
+pub(crate) fn words() -> &'static CodePointTable {
+    static WORDS: LazyLock<CodePointTable> = LazyLock::new(|| CodePointTable::from_runs(WORD_RUNS));
     &WORDS
 }
 
 /// The script of every code point as a number; 0 for code points that stay with the characters before them.
-pub(crate) fn scripts() -> &'static Table {
-    static SCRIPTS: LazyLock<Table> = LazyLock::new(|| Table::from_runs(SCRIPT_RUNS));
+pub(crate) fn scripts() -> &'static CodePointTable {
+    static SCRIPTS: LazyLock<CodePointTable> =
+        LazyLock::new(|| CodePointTable::from_runs(SCRIPT_RUNS));
     &SCRIPTS
 }
 
@@ -57,12 +60,12 @@ pub(crate) fn is_word(c: char) -> bool {
 }
 
 /// The [`Composition`](super::composition::Composition) of every code point under NFC, as its number.
-pub(crate) fn canonical() -> &'static Table {
+pub(crate) fn canonical() -> &'static CodePointTable {
     &CANONICAL
 }
 
 /// The [`Composition`](super::composition::Composition) of every code point under NFKC, as its number.
-pub(crate) fn compatibility() -> &'static Table {
+pub(crate) fn compatibility() -> &'static CodePointTable {
     &COMPATIBILITY
 }
 

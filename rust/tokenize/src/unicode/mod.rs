@@ -17,9 +17,9 @@ mod look_up;
 mod tables;
 
 pub(crate) use accent_stripping::stripped;
-pub(crate) use character_normalizers::{Changes, accents, nmt};
+pub(crate) use character_normalizers::{NormalizedForms, accents, nmt};
 pub(crate) use class::Class;
-pub(crate) use code_point_table::Table;
+pub(crate) use code_point_table::CodePointTable;
 pub(crate) use composition::Composition;
 pub(crate) use look_up::{
     bert_bits, canonical, class_runs, classes, compatibility, is_word, joins, scripts, words,

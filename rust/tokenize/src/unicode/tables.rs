@@ -1042,7 +1042,7 @@ pub(super) const BERT_RUNS: &[(u32, u8)] = &[
     (0x10_0000, 1), (0x10_fffe, 0),
 ];
 
-/// True if a code point can be of one grapheme cluster with one beside it.
+/// True if a code point can share a grapheme cluster with its neighbour.
 #[rustfmt::skip]
 pub(super) const JOIN_RUNS: &[(u32, u8)] = &[
     (0x0, 0), (0xd, 1), (0xe, 0), (0x300, 1), (0x370, 0), (0x483, 1), (0x48a, 0), (0x591, 1),

@@ -93,7 +93,7 @@ def paths(module: Module, text: str, known: set[Module]) -> Paths:
     """All paths in a file that may lead to another one: in `use` lines, and written out."""
     children = {it[-1] for it in known if it and it[:-1] == module}
     used = [path for tree in re.findall(r"(?m)^\s*use\s+([^;]+);", text) for path in expand(tree)]
-    # Who may see a name is no dependency on those that may.
+    # The path in `pub(in path)` is no dependency.
     body = re.sub(r"\bpub\([^)]*\)", "", re.sub(r"\b(?:pub(?:\([^)]*\))?\s+)?use\s+[^;]+;", "", text))
     written = [tuple(path.split("::")) for path in re.findall(r"(?<![\w:])[a-z_]\w*(?:::\w+)+", body)]
     return [

@@ -1,4 +1,4 @@
-"""Which parts of turns are trained, by definition: slow, and by `transformers` alone.
+"""The trained parts of turns, by definition: slow, and by `transformers` alone.
 
 The words of a part are where the text differs once others take their place. What the template writes around words
 belongs to them. Where two parts meet, what begins the text without the first belongs to the second; where that does not

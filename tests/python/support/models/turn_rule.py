@@ -24,7 +24,7 @@ def without_nulls(messages: list[Message]) -> list[Message]:
 
 
 def shared(one: Any, other: Any) -> int:
-    """How many items two sequences begin with alike."""
+    """The length of the common prefix of two sequences."""
     return next(
         (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right),
         min(len(one), len(other)),

@@ -33,7 +33,7 @@ class Proxy(LoopbackServer):
             return self.chances.choice(["status", "before", "after", "cut"])
 
     def before_reset(self):
-        """What happens before a connection is lost."""
+        """The bytes passed on before a connection is lost."""
 
 
 class KillingProxy(Proxy):

@@ -4,7 +4,7 @@
 //! [parts](part), the [prompt format](prompt).
 
 pub(crate) mod fields;
-pub(super) mod images;
+pub(super) mod image_options;
 mod part;
 mod prompt;
 mod reading;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::images::PICTURE_COLUMNS;
+use super::image_options::PICTURE_COLUMNS;
 use super::part::Part;
 use super::prompt::Prompt;
 use super::shape_name::ShapeName;

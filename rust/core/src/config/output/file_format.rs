@@ -1,4 +1,4 @@
-//! [`Coding`]: the file format, columns and compression of the output.
+//! [`RowEncoding`]: the file format, columns and compression of the output.
 
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,7 @@ option_words! {
 
 /// The encoding of rows in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coding {
+pub struct RowEncoding {
     /// The file format.
     pub format: Format,
     /// The columns that a file holds of a row.
@@ -113,7 +113,7 @@ pub struct Coding {
     pub compression: Option<Compression>,
 }
 
-impl Coding {
+impl RowEncoding {
     /// Files without compression.
     pub fn uncompressed(format: Format, layout: RowLayout) -> Self {
         Self { format, layout, compression: None }

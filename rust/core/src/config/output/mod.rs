@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Coding, Compression, Format, RemoteOutput, RowColumn, RowLayout, RowOptions, StartingGroups,
-    Validation,
+    Compression, Format, RemoteOutput, RowColumn, RowEncoding, RowLayout, RowOptions,
+    StartingGroups, Validation,
 };
 use crate::error::{Error, Result};
 use crate::util::wording::{Message, message, set};
@@ -25,7 +25,7 @@ pub struct Output {
     pub dir: PathBuf,
     /// The encoding of rows.
     #[serde(flatten)]
-    pub coding: Coding,
+    pub coding: RowEncoding,
     /// True if each input has an output of its own, with the name of the input.
     #[serde(rename = "format.per_file")]
     pub per_file: bool,
@@ -75,7 +75,7 @@ impl Output {
     pub(crate) fn of_tokens(dir: PathBuf) -> Self {
         Self {
             dir,
-            coding: Coding::uncompressed(Format::Arrow, RowLayout::Full),
+            coding: RowEncoding::uncompressed(Format::Arrow, RowLayout::Full),
             per_file: false,
             hf_layout: false,
             validation: None,
@@ -115,7 +115,7 @@ impl Output {
         if self.per_file && self.validation.is_some() {
             return Err(Error::option("validation", Self::not_by_file()));
         }
-        let Coding { format, compression, layout } = self.coding;
+        let RowEncoding { format, compression, layout } = self.coding;
         if layout == RowLayout::Compact {
             if rows.objective.has_row_each() {
                 let reason = message![

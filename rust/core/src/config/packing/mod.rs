@@ -7,4 +7,4 @@ mod pack_options;
 
 pub use alignment::Alignment;
 pub use overlong::Overlong;
-pub use pack_options::{OnRemainder, Order, PackOptions, PadTo, PictureSizes, Side, Strategy};
+pub use pack_options::{OnRemainder, PackOptions, PadTo, PictureSizes, RowOrder, Side, Strategy};

@@ -52,15 +52,15 @@ impl Strategy {
     }
 
     /// The default order of the rows.
-    fn order(self) -> Order {
-        if self.needs_all_lengths() { Order::Shuffle } else { Order::Input }
+    fn order(self) -> RowOrder {
+        if self.needs_all_lengths() { RowOrder::Shuffle } else { RowOrder::Input }
     }
 }
 
 option_words! {
     /// The order of the rows.
     #[non_exhaustive]
-    pub enum Order {
+    pub enum RowOrder {
         /// At random, as the seed decides.
         Shuffle = "shuffle",
         /// By the first document in each.
@@ -194,8 +194,8 @@ pub struct PackOptions {
     #[serde(rename = "strategy.align_to")]
     pub align_documents_to: Option<NonZeroU32>,
     /// The order of the rows; by default that of the strategy.
-    pub order: Option<Order>,
-    /// The ranks that share the rows of [`Order::Balanced`].
+    pub order: Option<RowOrder>,
+    /// The ranks that share the rows of [`RowOrder::Balanced`].
     #[serde(rename = "order.ranks")]
     pub balance_ranks: Option<NonZeroU32>,
     /// The treatment of rows that the ranks cannot share equally.
@@ -240,7 +240,7 @@ impl PackOptions {
             return Err(Error::option("strategy.align_to", reason));
         }
         match (self.order(), self.balance_ranks) {
-            (Order::Balanced, None) => {
+            (RowOrder::Balanced, None) => {
                 let reason = message![
                     "must be given with ",
                     set("order", "balanced"),
@@ -248,7 +248,7 @@ impl PackOptions {
                 ];
                 return Err(Error::option("order.ranks", reason));
             }
-            (Order::Shuffle | Order::Input, Some(_)) => {
+            (RowOrder::Shuffle | RowOrder::Input, Some(_)) => {
                 let reason = message!["is given, but only ", set("order", "balanced"), " heeds it"];
                 return Err(Error::option("order.ranks", reason));
             }
@@ -271,7 +271,7 @@ impl PackOptions {
             ];
             return Err(Error::option("strategy.drop_last", reason));
         }
-        if self.shuffle && self.strategy.order() != Order::Input {
+        if self.shuffle && self.strategy.order() != RowOrder::Input {
             let reason = message![
                 "is given, but ",
                 set("strategy", self.strategy.name()),
@@ -288,7 +288,7 @@ impl PackOptions {
     }
 
     /// The order of the rows.
-    pub fn order(&self) -> Order {
+    pub fn order(&self) -> RowOrder {
         self.order.unwrap_or_else(|| self.strategy.order())
     }
 

@@ -1,16 +1,16 @@
-//! [`Store`]: documents by their numbers, in memory or left in the token log, until no row needs them.
+//! [`DocumentStore`]: documents by their numbers, in memory or left in the token log, until no row needs them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::memory_budget::MemoryBudget;
 use super::stored_documents::{DocumentNumbers, StoredDocuments};
-use super::token_log::{Log, LoggedBlock};
+use super::token_log::{LoggedBlock, TokenLog};
 use crate::document::documents::{Document, Documents};
 use crate::document::ragged_columns::ColumnName;
 
 /// The segments, and the bytes of their documents, above which it pays to search a store for documents that no row needs any more.
-/// A segment is what one [`Store::push`] appended. Where many lanes of a stream have a store each, they share both numbers.
+/// A segment is what one [`DocumentStore::push`] appended. Where many lanes of a stream have a store each, they share both numbers.
 const SEGMENTS: usize = 32;
 
 const BYTES: u64 = 16 << 20;
@@ -22,10 +22,10 @@ const BYTES_OF_LANE: u64 = 256 << 10;
 
 /// Whole [`Documents`] in input order. A document's number counts all that were ever pushed.
 ///
-/// A document that is too long for a row stays whole here; `Cutter` makes pieces of it, which are numbers. So another `max_length`
-/// needs no new tokenizing. A stream frees documents by [`Store::retain`]; the numbers stay.
+/// A document that is too long for a row stays whole here; `DocumentCutter` makes pieces of it, which are numbers. So another `max_length`
+/// needs no new tokenizing. A stream frees documents by [`DocumentStore::retain`]; the numbers stay.
 #[derive(Debug, Default)]
-pub struct Store {
+pub struct DocumentStore {
     pub(super) segments: Vec<StoredDocuments>,
     /// The number of the first document of each: side by side, since each piece of a row is looked up here.
     firsts: Vec<u64>,
@@ -38,10 +38,10 @@ pub struct Store {
     pub(super) budget: Option<MemoryBudget>,
 }
 
-impl Store {
+impl DocumentStore {
     /// A store of documents that lie in `log` too, where they are left once they take more than `budget` bytes of
     /// memory.
-    pub fn with_log(log: Arc<Log>, budget: u64) -> Self {
+    pub fn with_log(log: Arc<TokenLog>, budget: u64) -> Self {
         Self { budget: Some(MemoryBudget::new(log, budget)), ..Self::default() }
     }
 
@@ -77,7 +77,7 @@ impl Store {
         first..self.end
     }
 
-    /// True if documents must be read back, so that [`Store::document`] has none.
+    /// True if documents must be read back, so that [`DocumentStore::document`] has none.
     pub fn is_spilled(&self) -> bool {
         self.budget.as_ref().is_some_and(MemoryBudget::is_exceeded)
     }

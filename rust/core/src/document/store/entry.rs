@@ -7,7 +7,7 @@
 //! documents
 //! ```
 //!
-//! All numbers are little-endian; all parts are of whole 32-bit words. The whole is the payload of a [frame](crate::util::disk::frames), whose
+//! All numbers are little-endian; all parts are of whole 32-bit words. The whole is the payload of a [frame](crate::util::disk::checksummed_frames), whose
 //! number is that of the block.
 
 use std::borrow::Cow;
@@ -22,8 +22,8 @@ use crate::document::binary_form::FIXED as DOCUMENT_HEAD;
 use crate::document::documents::{Documents, Pass};
 use crate::document::ragged_columns::ColumnName;
 use crate::report::ledger::Ledger;
-use crate::util::disk::frames;
-use crate::util::disk::frames::HEADER;
+use crate::util::disk::checksummed_frames;
+use crate::util::disk::checksummed_frames::HEADER;
 
 /// Bytes of a word.
 pub(super) const WORD: usize = 4;
@@ -99,7 +99,7 @@ pub(super) fn write(
     payload[before_ends..before_documents].copy_from_slice(&ends);
     let payload = bytes(payload);
 
-    let header = frames::header(number, &payload);
+    let header = checksummed_frames::header(number, &payload);
     EncodedEntry { header, payload, first: HEADER + WORD * before_documents, ends }
 }
 

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
-use super::document_store::Store;
+use super::document_store::DocumentStore;
 use super::entry::WORD;
 use super::memory_budget::MemoryBudget;
-use super::token_log::{Log, LoggedBlock};
+use super::token_log::{LoggedBlock, TokenLog};
 use crate::document::binary_form::DocumentHead;
 use crate::document::documents::{Document, Documents};
 use crate::document::ragged_columns::INPUTS;
@@ -51,7 +51,7 @@ pub struct DocumentPart {
 
 /// Parts that were read back, as documents of their own.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedParts {
     /// The parts from neighbouring blocks of one file.
     documents: Vec<Documents>,
     /// The place of each part in these documents.
@@ -97,7 +97,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Tells the system that it will be read.
-    fn announce(&self, log: &Log) {
+    fn announce(&self, log: &TokenLog) {
         if !self.is_large() {
             log.announce(self.bytes.clone());
         }
@@ -113,7 +113,7 @@ fn runs(mut wanted: &[WantedPart]) -> impl Iterator<Item = ReadRun<'_>> {
     })
 }
 
-impl Store {
+impl DocumentStore {
     /// Reads stretches back, on several threads: the ids of [`INPUTS`] in each, or if `whole` their documents with
     /// all columns.
     ///
@@ -126,7 +126,7 @@ impl Store {
         whole: bool,
         threads: NonZeroUsize,
         control: &Control,
-    ) -> Result<Loaded> {
+    ) -> Result<LoadedParts> {
         let MemoryBudget { log, bytes: budget, .. } =
             self.budget.as_ref().expect("a store with a log");
         log.bring(*budget, control)?;
@@ -155,7 +155,8 @@ impl Store {
                 };
             threads.into_iter().map(join).collect::<Result<Vec<_>>>()
         })?;
-        let mut loaded = Loaded { documents: Vec::new(), places: vec![(0, 0); stretches.len()] };
+        let mut loaded =
+            LoadedParts { documents: Vec::new(), places: vec![(0, 0); stretches.len()] };
         for (documents, places) in parts {
             let first = loaded.documents.len();
             loaded.documents.extend(documents);
@@ -189,13 +190,13 @@ impl Store {
     }
 
     /// The part of a document before its runs of trained tokens.
-    fn head(&self, log: &Log, wanted: &WantedPart) -> Result<DocumentHead> {
+    fn head(&self, log: &TokenLog, wanted: &WantedPart) -> Result<DocumentHead> {
         let columns = self.place(wanted.segment).names.len();
         let words = log.words(wanted.offset, DocumentHead::words(columns))?;
         DocumentHead::read(&words, columns).ok_or_else(|| damaged(log))
     }
 
-    fn wanted(&self, log: &Log, document: u64, index: usize) -> WantedPart {
+    fn wanted(&self, log: &TokenLog, document: u64, index: usize) -> WantedPart {
         let after = self.segments.partition_point(|it| it.numbers.number(0) <= document);
         let segment = after.checked_sub(1).expect("a document of the store");
         let place = self.place(segment);
@@ -222,7 +223,7 @@ impl Store {
     /// Reads some stretches: the documents, and for each its index, which of the documents, and its place there.
     fn read(
         &self,
-        log: &Log,
+        log: &TokenLog,
         wanted: &[WantedPart],
         stretches: &[DocumentPart],
         whole: bool,
@@ -291,11 +292,11 @@ fn words_in(bytes: u64) -> usize {
     usize::try_from(bytes / WORD as u64).expect("a part of the file that fits into memory")
 }
 
-fn damaged(log: &Log) -> Error {
+fn damaged(log: &TokenLog) -> Error {
     Error::io(log.path())(std::io::ErrorKind::InvalidData.into())
 }
 
-impl Loaded {
+impl LoadedParts {
     /// The stretch `index` of those asked for, as a document that begins with its first token, or the whole document.
     pub fn document(&self, index: usize) -> Document<'_> {
         let (documents, at) = self.places[index];

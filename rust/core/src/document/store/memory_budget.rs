@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::token_log::Log;
+use super::token_log::TokenLog;
 
 /// The budget of the documents in memory, and the log that they are read back from.
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<TokenLog>,
     /// The budget of documents in memory, in bytes.
     pub(super) bytes: u64,
     /// True if the budget was exceeded, so that all documents are in the log only.
@@ -15,7 +15,7 @@ pub(super) struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    pub(super) fn new(log: Arc<Log>, bytes: u64) -> Self {
+    pub(super) fn new(log: Arc<TokenLog>, bytes: u64) -> Self {
         Self { log, bytes, is_exceeded: false }
     }
 

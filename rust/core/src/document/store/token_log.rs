@@ -1,4 +1,4 @@
-//! [`Log`]: the file of finished blocks, for resuming a job and for reading documents back.
+//! [`TokenLog`]: the file of finished blocks, for resuming a job and for reading documents back.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,9 @@ use crate::document::ragged_columns::ColumnName;
 use crate::error::{Error, Result};
 use crate::report::ledger::Ledger;
 use crate::util::control::Control;
-use crate::util::disk::frames::{Frame, Frames, read_at, write_at};
+use crate::util::disk::checksummed_frames::{
+    ChecksummedFrame, ChecksummedFrames, read_at, write_at,
+};
 use crate::util::disk::read_ahead;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -39,17 +41,17 @@ pub struct LoggedBlock {
 /// Blocks are written in the order of their numbers, in whatever order they were finished: the same blocks make the same file. A block
 /// that a killed run wrote in part is cut off when the file is opened again.
 #[derive(Debug)]
-pub struct Log {
+pub struct TokenLog {
     path: PathBuf,
     file: ClosedInBackground,
     /// The entries that were there when the file was opened, by the number of their block.
-    found: BTreeMap<u64, Frame>,
-    tail: Mutex<Tail>,
+    found: BTreeMap<u64, ChecksummedFrame>,
+    tail: Mutex<LogTail>,
 }
 
 /// The end of the file.
 #[derive(Debug)]
-struct Tail {
+struct LogTail {
     end: u64,
     /// The number of the block that is written next.
     next: u64,
@@ -72,7 +74,7 @@ struct FinishedEntry {
     entry: EncodedEntry,
 }
 
-impl Tail {
+impl LogTail {
     /// The columns `names`, in the memory of those of the last block if they are the same.
     fn share(&mut self, names: &[ColumnName]) -> Arc<[ColumnName]> {
         if *self.names != *names {
@@ -82,11 +84,11 @@ impl Tail {
     }
 }
 
-impl Log {
+impl TokenLog {
     /// Opens or creates the file at `path`, and finds the blocks in it.
     pub fn open(path: &Path) -> Result<Self> {
         let file = regular::open_to_write(path).map_err(Error::io(path))?;
-        let frames = Frames::scan(&file).map_err(Error::io(path))?;
+        let frames = ChecksummedFrames::scan(&file).map_err(Error::io(path))?;
         file.set_len(frames.end).map_err(Error::io(path))?;
         Ok(Self::of(path, file, frames))
     }
@@ -94,13 +96,17 @@ impl Log {
     /// Opens the file at `path` for reading only.
     pub fn open_finished(path: &Path) -> Result<Self> {
         let file = regular::open(path, Links::Followed).map_err(Error::io(path))?;
-        let frames = Frames::scan(&file).map_err(Error::io(path))?;
+        let frames = ChecksummedFrames::scan(&file).map_err(Error::io(path))?;
         Ok(Self::of(path, file, frames))
     }
 
-    fn of(path: &Path, file: File, Frames { found, end, .. }: Frames) -> Self {
+    fn of(
+        path: &Path,
+        file: File,
+        ChecksummedFrames { found, end, .. }: ChecksummedFrames,
+    ) -> Self {
         let writeback = Writeback::new(end, CachePolicy::Release);
-        let tail = Tail {
+        let tail = LogTail {
             end,
             next: 0,
             starts: BTreeMap::new(),
@@ -177,7 +183,7 @@ impl Log {
 
     /// The entries that can be written, in order. A block that was there before, but damaged, waits for none: it comes behind
     /// all that were there.
-    fn take_ready(&self, tail: &mut Tail, number: u64) -> Vec<FinishedEntry> {
+    fn take_ready(&self, tail: &mut LogTail, number: u64) -> Vec<FinishedEntry> {
         let mut ready = Vec::new();
         if self.found.contains_key(&number) {
             ready.extend(tail.early.remove(&number));
@@ -190,7 +196,7 @@ impl Log {
     }
 
     /// Writes entries at the end of the file.
-    fn write(&self, mut tail: MutexGuard<'_, Tail>, ready: Vec<FinishedEntry>) -> Result<()> {
+    fn write(&self, mut tail: MutexGuard<'_, LogTail>, ready: Vec<FinishedEntry>) -> Result<()> {
         let first = tail.end;
         let mut places = Vec::with_capacity(ready.len());
         // Once the headers are there, what follows the entries is found though their payloads are not all there yet: so
@@ -198,7 +204,7 @@ impl Log {
         for FinishedEntry { number, entry } in ready {
             let EncodedEntry { header, payload, .. } = entry;
             if let Err(failure) = write_at(&self.file, &header, tail.end) {
-                return Err(self.give_room_back(&mut tail, first, failure));
+                return Err(self.truncate_failed(&mut tail, first, failure));
             }
             let start = tail.end;
             tail.starts.insert(number, start);
@@ -211,7 +217,7 @@ impl Log {
             if let Err(failure) = write_at(&self.file, &payload, at) {
                 let mut tail = self.tail();
                 if tail.end == end {
-                    return Err(self.give_room_back(&mut tail, first, failure));
+                    return Err(self.truncate_failed(&mut tail, first, failure));
                 }
                 return Err(Error::io(&self.path)(failure));
             }
@@ -220,7 +226,7 @@ impl Log {
     }
 
     /// Cuts off the last entries from `start` on, which could not be written: the disk may need the room.
-    fn give_room_back(&self, tail: &mut Tail, start: u64, failure: io::Error) -> Error {
+    fn truncate_failed(&self, tail: &mut LogTail, start: u64, failure: io::Error) -> Error {
         tail.end = start;
         let _ = self.file.set_len(start);
         Error::io(&self.path)(failure)
@@ -252,7 +258,7 @@ impl Log {
     pub fn finish(&self) -> Result<(u64, String)> {
         let mut tail = self.tail();
         let finished = tail.writeback.finish().and_then(|()| self.file.sync_all());
-        let frames = finished.and_then(|()| Frames::scan(&self.file));
+        let frames = finished.and_then(|()| ChecksummedFrames::scan(&self.file));
         let digest = frames.map_err(Error::io(&self.path))?.digest;
         Ok((tail.end, digest.to_hex().to_string()))
     }
@@ -285,7 +291,7 @@ impl Log {
         Ok(bytes)
     }
 
-    fn tail(&self) -> MutexGuard<'_, Tail> {
+    fn tail(&self) -> MutexGuard<'_, LogTail> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

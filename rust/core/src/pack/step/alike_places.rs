@@ -1,4 +1,4 @@
-//! [`Grid`]: the micro-batches of all ranks, place by place; exchanges of sequences make those of a place cost alike.
+//! [`MicroBatchGrid`]: the micro-batches of all ranks, place by place; exchanges of sequences make those of a place cost alike.
 //!
 //! All ranks wait for the costliest micro-batch of a place. So the time of a step is the sum of these costs, and an exchange is
 //! good if it makes the costliest of its place cheaper without making that of another place dearer.
@@ -20,14 +20,14 @@ const TRIED: usize = 16;
 
 /// The micro-batches of all ranks: those of the first place, then those of the next.
 #[derive(Clone, Debug)]
-pub(super) struct Grid {
+pub(super) struct MicroBatchGrid {
     pub(super) micro_batches: Vec<MicroBatch>,
     ranks: usize,
     /// True if the sequences of a rank stay there.
     stays: bool,
 }
 
-impl Grid {
+impl MicroBatchGrid {
     /// Micro-batches that any rank may take, the costliest of all at the first place.
     pub(super) fn of(mut micro_batches: Vec<MicroBatch>, ranks: usize) -> Self {
         sort(&mut micro_batches);

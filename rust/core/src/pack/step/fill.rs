@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::micro_batch::{MicroBatch, SequenceSizes};
-use super::options::Cost;
+use super::step_options::Cost;
 use crate::error::Result;
 use crate::pack::bound::lower_bound;
 use crate::pack::cancellable_sort::histogram;
@@ -18,7 +18,7 @@ use crate::util::control::Control;
 
 /// The fill of micro-batches beside the longest sequences.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heavy {
+pub(super) struct LongSequenceFill {
     /// The part of the budget that the others may need at most.
     pub(super) fill: f64,
     /// True if they are filled as far as the others are, on top of the longest sequence.
@@ -41,7 +41,7 @@ pub(super) struct RankSequences {
 pub(super) fn spread(
     parts: &[RankSequences],
     places: usize,
-    heavy: Heavy,
+    heavy: LongSequenceFill,
     sizes: SequenceSizes<'_>,
 ) -> Option<Vec<Vec<MicroBatch>>> {
     let mut heaviest: Vec<Vec<Vec<MicroBatch>>> = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn spread(
 fn fill_place(
     parts: &[RankSequences],
     places: usize,
-    heavy: Heavy,
+    heavy: LongSequenceFill,
     sizes: SequenceSizes<'_>,
 ) -> Option<(Vec<Vec<MicroBatch>>, Vec<RankSequences>)> {
     let sequences = || parts.iter().flat_map(|it| &it.sequences).copied();

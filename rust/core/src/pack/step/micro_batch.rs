@@ -1,6 +1,6 @@
 //! [`MicroBatch`]: sequences that a rank trains on at once; and the sequences that share one optimizer step.
 
-use super::options::StepOptions;
+use super::step_options::StepOptions;
 use crate::error::{Error, Result};
 
 /// The most micro-batches of a step that has fewer sequences: beyond it are options that nobody means, and no memory is left.

@@ -8,10 +8,10 @@
 mod alike_places;
 mod fill;
 mod micro_batch;
-mod options;
 mod plan_step;
 mod ranks_of_groups;
+mod step_options;
 
-pub use options::{Cost, Labels, MicroBatchOrder, StepOptions};
-pub use plan_step::{Agree, StepPlan, plan_step};
+pub use plan_step::{AgreeOnPlaces, StepPlan, plan_step};
 pub use ranks_of_groups::MiniBatches;
+pub use step_options::{Cost, Labels, MicroBatchOrder, StepOptions};

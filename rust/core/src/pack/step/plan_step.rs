@@ -1,11 +1,11 @@
 //! [`plan_step`]: shares the sequences of a training step among ranks, in micro-batches under a budget of tokens that cost alike
 //! at each place, so that no rank waits for another.
 
-use super::alike_places::Grid;
-use super::fill::{Heavy, RankSequences, fewest, spread};
+use super::alike_places::MicroBatchGrid;
+use super::fill::{LongSequenceFill, RankSequences, fewest, spread};
 use super::micro_batch::{MicroBatch, SequenceSizes};
-use super::options::{Labels, MicroBatchOrder, StepOptions};
 use super::ranks_of_groups::{MiniBatches, RanksOfGroups, by_kind, by_label};
+use super::step_options::{Labels, MicroBatchOrder, StepOptions};
 use crate::error::{Error, Result};
 use crate::pack::DocumentLengths;
 use crate::util::control::Control;
@@ -33,7 +33,7 @@ pub struct StepPlan {
 
 /// The caller's function by which ranks that plan their own sequences agree. It is given the places that sequences of a kind need
 /// in an optimizer step, and returns how many they get, which are no fewer.
-pub type Agree<'a> = dyn FnMut(u32) -> Result<u32> + 'a;
+pub type AgreeOnPlaces<'a> = dyn FnMut(u32) -> Result<u32> + 'a;
 
 /// Plans a step of sequences of these lengths: those of all ranks, or those of one that will `agree` with the others.
 ///
@@ -46,7 +46,7 @@ pub fn plan_step(
     labels: Labels<'_>,
     mini_batches: MiniBatches,
     options: &StepOptions,
-    mut agree: Option<&mut Agree<'_>>,
+    mut agree: Option<&mut AgreeOnPlaces<'_>>,
     control: &Control,
 ) -> Result<StepPlan> {
     let packing = &options.packing;
@@ -140,9 +140,9 @@ impl OfKind<'_> {
     fn micro_batches(
         &self,
         planned: usize,
-        agree: Option<&mut Agree<'_>>,
+        agree: Option<&mut AgreeOnPlaces<'_>>,
         control: &Control,
-    ) -> Result<Grid> {
+    ) -> Result<MicroBatchGrid> {
         let parts = &self.parts();
         let tight = parts.iter().map(|part| fewest(part, self.sizes, control));
         let tight = tight.collect::<Result<Vec<_>>>()?;
@@ -152,13 +152,13 @@ impl OfKind<'_> {
         let agreed = self.agreed_places(needed, planned, agree)?;
         let grid_of = |mut filled: Vec<Vec<MicroBatch>>| match (self.ranks_of_groups, filled.pop())
         {
-            (None, Some(of_all)) => Grid::of(of_all, self.sizes.options.rank_count()),
-            (_, last) => Grid::of_ranks(filled.into_iter().chain(last).collect()),
+            (None, Some(of_all)) => MicroBatchGrid::of(of_all, self.sizes.options.rank_count()),
+            (_, last) => MicroBatchGrid::of_ranks(filled.into_iter().chain(last).collect()),
         };
-        // How far to fill beside a few long sequences depends on the others, so all ways are tried.
+        // The best fill beside a few long sequences depends on the others, so all are tried.
         let ways = [(0.98, false), (0.99, false), (0.995, true), (1.0, false)];
         let spread_by =
-            |(fill, tops_up)| spread(parts, agreed, Heavy { fill, tops_up }, self.sizes);
+            |(fill, tops_up)| spread(parts, agreed, LongSequenceFill { fill, tops_up }, self.sizes);
         let best = ways.into_iter().filter_map(spread_by).map(grid_of);
         let best = best.min_by(|one, other| one.time().total_cmp(&other.time()));
         let mut grid = best.unwrap_or_else(|| {
@@ -178,7 +178,7 @@ impl OfKind<'_> {
         &self,
         needed: usize,
         planned: usize,
-        agree: Option<&mut Agree<'_>>,
+        agree: Option<&mut AgreeOnPlaces<'_>>,
     ) -> Result<usize> {
         let options = self.sizes.options;
         let multiple = options.multiple_of.get() as usize;

@@ -3,12 +3,12 @@
 //! The rows and their members are those of TRL's `bfd`: equal lengths are taken in input order, and of rows
 //! with the same room, the one that has had it for longest.
 
-use super::rows_by_room::{EqualRows, SpaceTable, SpaceTree, Spaces};
+use super::rows_by_room::{EqualRows, RowSpaces, SpaceTable, SpaceTree};
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::pack::cancel_checks::TICK;
 use crate::pack::cancellable_sort::{histogram, longest_first, table_pays};
-use crate::pack::rows::RowMembers;
+use crate::pack::row_members::RowMembers;
 use crate::util::control::Control;
 
 pub(crate) fn pack(
@@ -36,7 +36,7 @@ fn assign(
     histogram: &[(u32, u64)],
     pieces: usize,
     options: &PackOptions,
-    mut spaces: impl Spaces,
+    mut spaces: impl RowSpaces,
     control: &Control,
 ) -> Result<(Vec<u32>, u32)> {
     let (max, most) = (options.row_limit().get(), options.most_documents());

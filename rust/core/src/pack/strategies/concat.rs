@@ -7,7 +7,7 @@ use crate::config::PackOptions;
 use crate::error::Result;
 use crate::pack::cancel_checks::TICK;
 use crate::pack::pieces::{Piece, Pieces, too_many};
-use crate::pack::rows::RowMembers;
+use crate::pack::row_members::RowMembers;
 use crate::util::control::Control;
 
 /// Concatenated documents.

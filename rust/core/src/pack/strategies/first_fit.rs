@@ -12,14 +12,14 @@ use crate::util::control::Control;
 
 /// Rows as lengths. Equal rows are stored once, as a pattern with a count.
 #[derive(Default)]
-pub(crate) struct Patterns {
+pub(crate) struct LengthPatterns {
     /// A length, and the number of pieces with it in a row.
     parts: Vec<(u32, u32)>,
     /// The end of a pattern's parts, and the number of rows with this pattern.
     patterns: Vec<(usize, u32)>,
 }
 
-impl Patterns {
+impl LengthPatterns {
     /// The lengths of the pieces of each row.
     pub(crate) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = u32> + '_> + '_ {
         let starts = std::iter::once(0).chain(self.patterns.iter().map(|&(end, _)| end));
@@ -38,9 +38,9 @@ pub(crate) fn fewer_rows(
     options: &PackOptions,
     fewer_than: usize,
     control: &Control,
-) -> Result<Option<Patterns>> {
+) -> Result<Option<LengthPatterns>> {
     let (max, most) = (options.row_limit().get(), options.most_documents());
-    let mut found = Patterns::default();
+    let mut found = LengthPatterns::default();
     let mut rows = 0;
     while let Some(longest) = counts.at_most(max) {
         let start = found.parts.len();

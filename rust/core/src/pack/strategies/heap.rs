@@ -6,7 +6,7 @@ use super::in_order::next_fit;
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::pack::cancellable_sort::{histogram, longest_first};
-use crate::pack::rows::RowMembers;
+use crate::pack::row_members::RowMembers;
 use crate::util::control::Control;
 
 pub(crate) fn pack(

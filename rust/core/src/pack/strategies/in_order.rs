@@ -5,7 +5,7 @@
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::pack::cancel_checks::TICK;
-use crate::pack::rows::RowMembers;
+use crate::pack::row_members::RowMembers;
 use crate::util::control::Control;
 
 /// The room left in the open row.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::number_set::Bits;
+use super::number_set::NumberSet;
 
 /// The number of unpacked pieces of each length. The pieces themselves are chosen later.
 pub(crate) trait LengthCounts {
@@ -33,9 +33,9 @@ const LENGTHS: usize = 512;
 #[derive(Clone)]
 pub(crate) struct CountTable {
     counts: Vec<u32>,
-    there: Bits,
+    there: NumberSet,
     /// The lengths in reverse, as `longest - length`, so that the bits of a pair line up.
-    mirror: Bits,
+    mirror: NumberSet,
     longest: u32,
 }
 
@@ -43,7 +43,7 @@ impl CountTable {
     /// This number of pieces of each length, none above `longest`.
     pub(crate) fn new(histogram: &[(u32, u64)], longest: u32) -> Self {
         let mut counts = vec![0; longest as usize + 1];
-        let (mut there, mut mirror) = (Bits::up_to(longest), Bits::up_to(longest));
+        let (mut there, mut mirror) = (NumberSet::up_to(longest), NumberSet::up_to(longest));
         for &(length, count) in histogram {
             counts[length as usize] = few(count);
             there.insert(length);

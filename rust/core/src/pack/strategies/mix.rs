@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use super::first_fit::{Patterns, fewer_rows};
+use super::first_fit::{LengthPatterns, fewer_rows};
 use super::length_counts::{CountTable, CountTree, LengthCounts};
 use crate::config::PackOptions;
 use crate::error::Result;
 use crate::pack::bound::lower_bound;
 use crate::pack::cancel_checks::TICK;
 use crate::pack::cancellable_sort::{histogram, longest_first, table_pays};
-use crate::pack::rows::RowMembers;
+use crate::pack::row_members::RowMembers;
 use crate::util::control::Control;
 use crate::util::random::Random;
 
@@ -43,7 +43,7 @@ pub(crate) fn pack(
         let counts = CountTree::new(&histogram);
         shapes(lengths, &histogram, counts, options, &mut random, control)?
     };
-    let mut dealer = Dealer::new(lengths, &histogram, &mut random, control)?;
+    let mut dealer = ShuffledPieces::new(lengths, &histogram, &mut random, control)?;
     let RowLengths { lengths: mut members, ends } = shapes;
     for chunk in members.chunks_mut(TICK) {
         control.tick()?;
@@ -73,7 +73,7 @@ impl RowLengths {
         self.ends.len() - 1
     }
 
-    fn of(patterns: &Patterns, pieces: usize, control: &Control) -> Result<Self> {
+    fn of(patterns: &LengthPatterns, pieces: usize, control: &Control) -> Result<Self> {
         let mut shapes = Self::with_capacity(pieces);
         for (number, row) in patterns.rows().enumerate() {
             if number.is_multiple_of(TICK) {
@@ -95,7 +95,7 @@ fn shapes(
     random: &mut Random,
     control: &Control,
 ) -> Result<RowLengths> {
-    let mixed = Mixer::new(lengths, histogram, counts.clone(), options, random).rows(control)?;
+    let mixed = RowMixer::new(lengths, histogram, counts.clone(), options, random).rows(control)?;
     let fewer = if mixed.rows() as u64 > lower_bound(histogram, options) {
         fewer_rows(counts, options, mixed.rows(), control)?
     } else {
@@ -105,7 +105,7 @@ fn shapes(
 }
 
 /// Makes the mixed rows.
-struct Mixer<'a, S> {
+struct RowMixer<'a, S> {
     lengths: &'a [u32],
     counts: S,
     random: &'a mut Random,
@@ -123,12 +123,12 @@ struct Mixer<'a, S> {
 }
 
 /// The row that is being filled.
-struct Row {
+struct MixRow {
     space: u32,
     documents: u32,
 }
 
-impl<'a, S: LengthCounts> Mixer<'a, S> {
+impl<'a, S: LengthCounts> RowMixer<'a, S> {
     fn new(
         lengths: &'a [u32],
         histogram: &[(u32, u64)],
@@ -158,7 +158,7 @@ impl<'a, S: LengthCounts> Mixer<'a, S> {
         let (mut next_look, mut most) = (0, self.max_length);
         while let Some(longest) = self.counts.at_most(most) {
             most = longest;
-            let mut row = Row { space: self.max_length, documents: 0 };
+            let mut row = MixRow { space: self.max_length, documents: 0 };
             self.take(&mut row, longest);
             self.draw(&mut row);
             self.fill(&mut row);
@@ -171,7 +171,7 @@ impl<'a, S: LengthCounts> Mixer<'a, S> {
         Ok(self.shapes)
     }
 
-    fn take(&mut self, row: &mut Row, length: u32) {
+    fn take(&mut self, row: &mut MixRow, length: u32) {
         self.counts.take(length, 1);
         self.shapes.lengths.push(length);
         row.space -= length;
@@ -181,7 +181,7 @@ impl<'a, S: LengthCounts> Mixer<'a, S> {
     /// Draws pieces at random until the next would leave less than the margin.
     /// A length is drawn with the frequency of its pieces at the start. A draw of a length that is used up
     /// has no effect.
-    fn draw(&mut self, row: &mut Row) {
+    fn draw(&mut self, row: &mut MixRow) {
         while row.documents + 1 < self.most_documents && row.space > self.margin {
             if self.drawn.is_empty() {
                 self.refill();
@@ -207,7 +207,7 @@ impl<'a, S: LengthCounts> Mixer<'a, S> {
     }
 
     /// Fills the rest of a row, exactly if one or two pieces can.
-    fn fill(&mut self, row: &mut Row) {
+    fn fill(&mut self, row: &mut MixRow) {
         while row.space >= self.shortest && row.documents < self.most_documents {
             let Some(longest) = self.counts.at_most(row.space) else { return };
             let two = longest < row.space && row.documents + 1 < self.most_documents;
@@ -222,7 +222,7 @@ impl<'a, S: LengthCounts> Mixer<'a, S> {
 }
 
 /// Deals the pieces of each length in random order.
-struct Dealer {
+struct ShuffledPieces {
     /// All pieces, by length.
     pieces: Vec<u32>,
     next: NextPieces,
@@ -234,7 +234,7 @@ enum NextPieces {
     Tree(BTreeMap<u32, u32>),
 }
 
-impl Dealer {
+impl ShuffledPieces {
     fn new(
         lengths: &[u32],
         histogram: &[(u32, u64)],

@@ -1,14 +1,14 @@
-//! [`Bits`]: a set of small numbers that finds the next and the previous one fast.
+//! [`NumberSet`]: a set of small numbers that finds the next and the previous one fast.
 
 /// Numbers below a bound, as a tree of bits: a bit of one level says that a word of the level below is not empty.
 ///
 /// A search reads at most two words a level, and three levels reach 262,144.
 #[derive(Clone, Debug)]
-pub(crate) struct Bits {
+pub(crate) struct NumberSet {
     levels: Vec<Vec<u64>>,
 }
 
-impl Bits {
+impl NumberSet {
     /// The empty set of numbers up to `most`.
     pub(crate) fn up_to(most: u32) -> Self {
         let mut levels = vec![vec![0; most as usize / 64 + 1]];
@@ -95,7 +95,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::Bits;
+    use super::NumberSet;
 
     proptest! {
         #[test]
@@ -103,7 +103,7 @@ mod tests {
             most in prop_oneof![0..200_u32, 4090..4100_u32, 262_140..262_150_u32],
             picks in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..80),
         ) {
-            let mut bits = Bits::up_to(most);
+            let mut bits = NumberSet::up_to(most);
             let mut oracle = BTreeSet::new();
             for (pick, inserted) in picks {
                 let number = u32::try_from(pick.index(most as usize + 1)).expect("at most `most`");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::number_set::Bits;
+use super::number_set::NumberSet;
 
 /// A run of rows with the same room left and the same number of documents.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct EqualRows {
 }
 
 /// Open rows, by the room left.
-pub(crate) trait Spaces {
+pub(crate) trait RowSpaces {
     /// The least room of a row that is at least `length`.
     fn least(&self, length: u32) -> Option<u32>;
 
@@ -32,7 +32,7 @@ const NO_ENTRY: u32 = u32::MAX;
 
 /// A queue for each possible space; the queues are linked lists in one arena.
 pub(crate) struct SpaceTable {
-    waiting: Bits,
+    waiting: NumberSet,
     queues: Vec<RowQueue>,
     entries: Vec<QueueEntry>,
     unused: u32,
@@ -53,7 +53,7 @@ impl SpaceTable {
     /// A table for room up to `max_length`.
     pub(crate) fn new(max_length: u32) -> Self {
         Self {
-            waiting: Bits::up_to(max_length),
+            waiting: NumberSet::up_to(max_length),
             queues: vec![RowQueue { first: NO_ENTRY, last: NO_ENTRY }; max_length as usize + 1],
             entries: Vec::new(),
             unused: NO_ENTRY,
@@ -73,7 +73,7 @@ impl SpaceTable {
     }
 }
 
-impl Spaces for SpaceTable {
+impl RowSpaces for SpaceTable {
     fn least(&self, length: u32) -> Option<u32> {
         self.waiting.at_least(length)
     }
@@ -121,7 +121,7 @@ impl Spaces for SpaceTable {
 #[derive(Default)]
 pub(crate) struct SpaceTree(BTreeMap<u32, VecDeque<EqualRows>>);
 
-impl Spaces for SpaceTree {
+impl RowSpaces for SpaceTree {
     fn least(&self, length: u32) -> Option<u32> {
         self.0.range(length..).next().map(|(&space, _)| space)
     }

@@ -2,7 +2,7 @@
 
 use crate::config::OnBadRecord;
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::documents::rendering::failure::RecordFailure;
+use crate::pipeline::documents::rendering::record_failure::RecordFailure;
 use crate::record::Fault;
 use crate::report::ledger::{DroppedRecord, Ledger, Reason};
 

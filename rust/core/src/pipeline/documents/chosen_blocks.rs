@@ -9,15 +9,17 @@ use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::config::Source;
 use crate::error::Result;
-use crate::pipeline::documents::recognise::{FileKinds, Recogniser, expectation};
-use crate::pipeline::documents::rendering::renderer::Renderer;
-use crate::pipeline::documents::tokenized_blocks::{BlockTask, Intake, Numbering, Outcome};
+use crate::pipeline::documents::rendering::source_renderer::SourceRenderer;
+use crate::pipeline::documents::shape_recogniser::{FileKinds, ShapeRecogniser, expectation};
+use crate::pipeline::documents::tokenized_blocks::{
+    BlockTask, BlockTokenizer, LineNumbering, TokenizedBlock,
+};
 use crate::pipeline::documents::validation_split::SplitSide;
 use crate::pipeline::job::Job;
 use crate::record::{Shape, content_of};
 use crate::report::timing::Stages;
 use crate::source::extents::extent::first_blocks;
-use crate::source::{Block, FoundFiles, Raw};
+use crate::source::{Block, FoundFiles, RawContent};
 use crate::util::control::Control;
 
 /// For each record of a block, by its number from 0, true if it is wanted.
@@ -25,10 +27,10 @@ pub(crate) type WantedRecords = Vec<bool>;
 
 /// Makes documents from single blocks.
 pub(crate) struct ChosenBlocks<'a> {
-    intake: Intake<'a>,
+    block_tokenizer: BlockTokenizer<'a>,
     job: &'a Job,
     sources: Vec<Source>,
-    renderers: Vec<Renderer<'a>>,
+    renderers: Vec<SourceRenderer<'a>>,
     reference: Option<Tokenizer>,
     /// The split whose records alone are taken.
     side: Option<SplitSide>,
@@ -45,21 +47,22 @@ impl<'a> ChosenBlocks<'a> {
     pub(crate) fn new(
         job: &'a Job,
         sources: &[Source],
-        number: &'a Numbering<'a>,
+        number: &'a LineNumbering<'a>,
         side: Option<SplitSide>,
         hashes: bool,
         control: &'a Control,
     ) -> Result<Self> {
-        let intake = Intake::new(job, control).numbered_by(number).hashing(hashes).on_side(side);
+        let block_tokenizer =
+            BlockTokenizer::new(job, control).numbered_by(number).hashing(hashes).on_side(side);
         let verify = u64::from(job.options.work.verify);
         let compiled = job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
         let reference = compiled.filter(|_| verify > 0);
         Ok(Self {
-            renderers: intake.renderers(sources)?,
+            renderers: block_tokenizer.renderers(sources)?,
             side,
             read: AtomicU64::new(0),
             passed_over: AtomicU64::new(0),
-            intake,
+            block_tokenizer,
             job,
             sources: sources.to_vec(),
             reference: reference.map(Tokenizer::with_reference_engine).transpose()?,
@@ -74,7 +77,12 @@ impl<'a> ChosenBlocks<'a> {
     }
 
     /// True if a record of a block is of the split whose records are taken.
-    pub(crate) fn is_of_split(&self, raw: Raw<'_>, source: usize, shape: Option<&Shape>) -> bool {
+    pub(crate) fn is_of_split(
+        &self,
+        raw: RawContent<'_>,
+        source: usize,
+        shape: Option<&Shape>,
+    ) -> bool {
         self.side.is_none_or(|side| {
             let reading = &self.sources[source].reading;
             let expected = expectation(reading, self.job.options.tokens.documents);
@@ -98,9 +106,10 @@ impl<'a> ChosenBlocks<'a> {
     /// The function of one thread that makes documents from a block, each with the number of its record.
     pub(crate) fn worker(
         &self,
-    ) -> impl FnMut(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome> + '_ {
+    ) -> impl FnMut(Block, Option<Arc<Shape>>, WantedRecords) -> Result<TokenizedBlock> + '_ {
         let reference = self.reference.as_ref();
-        let mut work = self.intake.worker(&self.sources, &self.renderers, reference, None, true);
+        let mut work =
+            self.block_tokenizer.worker(&self.sources, &self.renderers, reference, None, true);
         move |block, shape, wanted| {
             let verify = u64::from(
                 reference.is_some()
@@ -129,13 +138,13 @@ pub(crate) struct FileHeads<'a> {
 }
 
 struct KnownShapes<'a> {
-    recogniser: Recogniser<'a>,
+    recogniser: ShapeRecogniser<'a>,
     shapes: HashMap<usize, Option<Arc<Shape>>>,
 }
 
 impl<'a> FileHeads<'a> {
     pub(crate) fn new(job: &'a Job, found: &'a FoundFiles) -> Self {
-        let known = KnownShapes { recogniser: Recogniser::new(job), shapes: HashMap::new() };
+        let known = KnownShapes { recogniser: ShapeRecogniser::new(job), shapes: HashMap::new() };
         let transforms = !job.transform.is_empty();
         Self { found, transforms, known: Mutex::new(known) }
     }

@@ -8,7 +8,7 @@ use num_traits::NumCast;
 
 use crate::assemble::NumberLists;
 use crate::config::RowColumn;
-use crate::document::{Document, Documents, INPUTS, MADE_LABELS, MADE_TYPES, TrainedRun};
+use crate::document::{CUSTOM_LABELS, CUSTOM_TOKEN_TYPES, Document, Documents, INPUTS, TrainedRun};
 use crate::error::{Error, Origin, Result};
 use crate::objective::UNTRAINED;
 
@@ -29,7 +29,7 @@ pub(in crate::pipeline) fn convert_documents(
     documents: &Documents,
     numbered: impl Fn(Origin) -> Result<Origin>,
 ) -> Result<Documents> {
-    let names = [INPUTS, MADE_LABELS, MADE_TYPES];
+    let names = [INPUTS, CUSTOM_LABELS, CUSTOM_TOKEN_TYPES];
     let mut converted =
         Documents::new(Arc::clone(documents.path()), &names).of_pass(documents.pass());
     if documents.is_empty() {

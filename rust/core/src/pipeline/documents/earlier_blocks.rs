@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::document::store::{Log, LogEntry};
+use crate::document::store::{LogEntry, TokenLog};
 use crate::error::Result;
 
 /// The documents that an earlier job kept of a file which has grown since. Blocks with the same records are not tokenized again: all but
@@ -12,7 +12,7 @@ use crate::error::Result;
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct EarlierBlocks<'a> {
     /// The log of the earlier job.
-    pub(in crate::pipeline) log: &'a Log,
+    pub(in crate::pipeline) log: &'a TokenLog,
     /// The numbers of the file's blocks in that log.
     pub(in crate::pipeline) numbers: Range<u64>,
     /// The number of the file's first block in this job.

@@ -18,7 +18,7 @@ use crate::source::{Block, RecordChange};
 pub type RowFilter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sync>;
 
 /// Changes each row of a table.
-pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
+pub type RowMapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
 /// Tells which records to keep, by the JSON of each.
 pub type RecordFilter = Box<dyn Fn(Vec<Vec<u8>>) -> Result<Vec<bool>> + Send + Sync>;
@@ -38,7 +38,7 @@ pub struct Transform {
     /// Selects records of the files.
     pub filter: Option<RowFilter>,
     /// Changes the selected records.
-    pub map: Option<Mapping>,
+    pub map: Option<RowMapping>,
     /// The filter of single records, for inputs other than tables: columns of Arrow would change the values of a record.
     pub filter_record: Option<RecordFilter>,
     /// The mapping of single records, for the same inputs.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::config::{DocumentKind, Fields, Part, Reading};
-use crate::pipeline::documents::recognise::expectation;
+use crate::pipeline::documents::shape_recogniser::expectation;
 use crate::record::{Fault, MessageForms, Picture, Record, find_shape, object_of, read};
 use crate::report::ledger::Reason;
-use crate::source::Raw;
+use crate::source::RawContent;
 use crate::util::redaction::without_secrets;
 
 /// The bytes of the picture of this `number` in a record's conversation, from 0.
@@ -17,7 +17,11 @@ use crate::util::redaction::without_secrets;
 /// # Errors
 ///
 /// The fault of a record in which there is no such picture, or no such bytes.
-pub fn held_picture(raw: Raw<'_>, readings: &[String], number: usize) -> Result<Vec<u8>, Fault> {
+pub fn held_picture(
+    raw: RawContent<'_>,
+    readings: &[String],
+    number: usize,
+) -> Result<Vec<u8>, Fault> {
     let parsed = readings.iter().map(|reading| serde_json::from_str(reading));
     let mut known = parsed
         .collect::<Result<Vec<Reading>, _>>()
@@ -38,7 +42,7 @@ pub fn held_picture(raw: Raw<'_>, readings: &[String], number: usize) -> Result<
 }
 
 /// The pictures of a record's conversation; `None` if it has none by this reading.
-fn pictures(raw: Raw<'_>, reading: &Reading) -> Option<Result<Vec<Picture>, Fault>> {
+fn pictures(raw: RawContent<'_>, reading: &Reading) -> Option<Result<Vec<Picture>, Fault>> {
     let expected = expectation(reading, DocumentKind::Texts);
     let shape = find_shape([raw], expected)?.shape;
     let takes = MessageForms { pictures: true, ..MessageForms::ALL };
@@ -51,9 +55,9 @@ fn pictures(raw: Raw<'_>, reading: &Reading) -> Option<Result<Vec<Picture>, Faul
 }
 
 /// The pictures of the conversation in the only field that holds one.
-fn pictures_of_only_field(raw: Raw<'_>) -> Result<Vec<Picture>, Fault> {
+fn pictures_of_only_field(raw: RawContent<'_>) -> Result<Vec<Picture>, Fault> {
     let names: Vec<String> = match raw {
-        Raw::Row { batch, .. } => {
+        RawContent::Row { batch, .. } => {
             batch.schema_ref().fields().iter().map(|it| it.name().clone()).collect()
         }
         raw => object_of(raw, |_| false)?.keys().map(ToString::to_string).collect(),

@@ -6,10 +6,10 @@ use crate::document::bos_and_eos::{BosAndEos, TextKind};
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, ids};
 use crate::error::Origin;
+use crate::pipeline::documents::record_renderer::{ReadOptions, RecordRenderer};
 use crate::pipeline::documents::reference_check::{Verification, is_compared};
-use crate::pipeline::documents::rendering::failure::RecordFailure;
-use crate::pipeline::documents::rendering::renderer::RenderedRecord;
-use crate::pipeline::documents::worker::{ReadOptions, Worker};
+use crate::pipeline::documents::rendering::record_failure::RecordFailure;
+use crate::pipeline::documents::rendering::source_renderer::RenderedRecord;
 use crate::pipeline::job::Job;
 use crate::report::ledger::{ConversationDocuments, Ledger, RecordNotes};
 use crate::report::timing::{Clock, Stage};
@@ -120,7 +120,7 @@ pub(super) fn bos_and_eos(job: &Job) -> BosAndEos {
 
 /// The worker of one thread, and its engines.
 pub(super) struct WorkerParts<'w, 'a> {
-    pub(super) worker: &'w mut Worker<'a>,
+    pub(super) worker: &'w mut RecordRenderer<'a>,
     /// The engine of the tokenizer, if there is one.
     pub(super) maker: Option<&'w mut DocumentMaker>,
     /// The reference engine, if documents are compared with it.

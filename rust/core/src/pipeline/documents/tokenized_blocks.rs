@@ -1,4 +1,4 @@
-//! [`Intake`]: from files to documents, on all threads and in input order.
+//! [`BlockTokenizer`]: from files to documents, on all threads and in input order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastpack_tokenize::Tokenizer;
 
 use crate::config::{Source, TokenOptions};
-use crate::document::store::{Log, LoggedBlock};
+use crate::document::store::{LoggedBlock, TokenLog};
 use crate::document::tokenize::DocumentMaker;
 use crate::document::{Documents, INPUTS, PICTURES, Pass, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
@@ -15,26 +15,26 @@ use crate::pipeline::documents::bad_records::refuse_or_count;
 use crate::pipeline::documents::custom_objective::{DocumentFunction, convert_documents};
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
 use crate::pipeline::documents::per_record::{WorkerParts, bos_and_eos, take_record};
-use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
+use crate::pipeline::documents::record_renderer::{ReadOptions, RecordRenderer};
 use crate::pipeline::documents::reference_check::{ReferenceCheck, Verification, difference};
-use crate::pipeline::documents::rendering::failure::RecordFailure;
-use crate::pipeline::documents::rendering::renderer::Renderer;
+use crate::pipeline::documents::rendering::record_failure::RecordFailure;
+use crate::pipeline::documents::rendering::source_renderer::SourceRenderer;
 use crate::pipeline::documents::rendering::turn_choices::{TurnChoices, TurnRenderers};
+use crate::pipeline::documents::shape_recogniser::{FileKinds, ShapeRecogniser, chooser};
 use crate::pipeline::documents::validation_split::SplitSide;
-use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::Shape;
 use crate::report::ledger::{DroppedRecord, Ledger};
-use crate::report::timing::{Clock, Stage, Stages, Work};
+use crate::report::timing::{Clock, Stage, StageWork, Stages};
 use crate::source::{Block, InputBlocks};
 use crate::util::control::{Control, Phase};
 use crate::util::threads_in_order::ordered;
 
 /// Replaces the offset of a record by the number of its line.
-pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
+pub(crate) type LineNumbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
 
-/// Reads files and makes documents.
-pub(crate) struct Intake<'a> {
+/// Reads the blocks of files and tokenizes their records.
+pub(crate) struct BlockTokenizer<'a> {
     job: &'a Job,
     control: &'a Control,
     /// True if every record that is left out is listed.
@@ -46,7 +46,7 @@ pub(crate) struct Intake<'a> {
     /// The split whose records alone are read; all are by default.
     side: Option<SplitSide>,
     /// Finds the line number of a record that is identified by its offset.
-    number: Option<&'a Numbering<'a>>,
+    number: Option<&'a LineNumbering<'a>>,
     /// The place of the blocks among those of the job, if they are not all.
     part: Option<PartOfJob>,
     /// The kept documents of the file, if it was packed before it grew.
@@ -64,11 +64,11 @@ pub(in crate::pipeline) struct PartOfJob {
     pub(in crate::pipeline) first_block: u64,
 }
 
-/// The result of one block.
-pub(crate) struct Outcome {
+/// The documents of one block, its counts and its place in the token log.
+pub(crate) struct TokenizedBlock {
     pub(crate) documents: Documents,
     pub(crate) ledger: Ledger,
-    pub(crate) work: Work,
+    pub(crate) work: StageWork,
     /// The place of the documents in the log, if there is one.
     pub(crate) place: Option<LoggedBlock>,
     /// The hash of the block's records, where there is a log.
@@ -85,7 +85,7 @@ pub(crate) struct Outcome {
     pub(crate) end: Option<Error>,
 }
 
-impl<'a> Intake<'a> {
+impl<'a> BlockTokenizer<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
         let (names_all, compares_turns, hashes) = (false, false, false);
         let (side, number, part, earlier) = (None, None, None, None);
@@ -93,7 +93,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Numbers a record by `number` before an error of the job names it.
-    pub(super) fn numbered_by(self, number: &'a Numbering<'a>) -> Self {
+    pub(super) fn numbered_by(self, number: &'a LineNumbering<'a>) -> Self {
         Self { number: Some(number), ..self }
     }
 
@@ -134,8 +134,8 @@ impl<'a> Intake<'a> {
     pub(crate) fn read(
         &self,
         blocks: &mut dyn InputBlocks,
-        log: Option<&Log>,
-        mut consume: impl FnMut(Outcome) -> Result<()>,
+        log: Option<&TokenLog>,
+        mut consume: impl FnMut(TokenizedBlock) -> Result<()>,
     ) -> Result<FileKinds> {
         self.control.enter(Phase::Tokenize);
         let PartOfJob { before, all, first_block } =
@@ -159,7 +159,7 @@ impl<'a> Intake<'a> {
         } else {
             None
         };
-        let mut recogniser = Recogniser::new(self.job);
+        let mut recogniser = ShapeRecogniser::new(self.job);
         let mut numbers = first_block..;
         let next = || {
             self.control.tick()?;
@@ -196,7 +196,7 @@ impl<'a> Intake<'a> {
             }
         };
         // A fatal error is raised only after all earlier documents were returned, so block borders do not change the result.
-        let consume = |mut outcome: Outcome| {
+        let consume = |mut outcome: TokenizedBlock| {
             let end = outcome.end.take();
             consume(outcome)?;
             end.map_or(Ok(()), Err)
@@ -207,24 +207,24 @@ impl<'a> Intake<'a> {
     }
 
     /// The renderer of each source.
-    pub(super) fn renderers(&self, sources: &[Source]) -> Result<Vec<Renderer<'a>>> {
-        sources.iter().map(|source| Renderer::new(self.job, &source.reading)).collect()
+    pub(super) fn renderers(&self, sources: &[Source]) -> Result<Vec<SourceRenderer<'a>>> {
+        sources.iter().map(|source| SourceRenderer::new(self.job, &source.reading)).collect()
     }
 
     /// The function of one thread that makes documents from a block. Without `are_of_files`, the records are in memory.
     pub(super) fn worker(
         &self,
         sources: &[Source],
-        renderers: &[Renderer<'a>],
+        renderers: &[SourceRenderer<'a>],
         reference: Option<&Tokenizer>,
-        log: Option<&Log>,
+        log: Option<&TokenLog>,
         are_of_files: bool,
-    ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
+    ) -> impl FnMut(&BlockTask) -> Result<TokenizedBlock> {
         let bos_and_eos = bos_and_eos(self.job);
         let new_maker =
             |tokenizer| DocumentMaker::new(tokenizer, bos_and_eos.clone()).stopped_by(self.control);
         let mut maker = self.job.tokenizer.as_ref().map(new_maker);
-        let mut worker = Worker::new(self.job);
+        let mut worker = RecordRenderer::new(self.job);
         let mut reference =
             reference.map(|reference| DocumentMaker::new(reference, bos_and_eos.clone()));
         let mut columns = document_columns(self.job.options.tokens.documents).to_vec();
@@ -235,10 +235,10 @@ impl<'a> Intake<'a> {
             let mut verify = if reference.is_some() { *verify } else { 0 };
             let pass = Pass { repetition: block.repetition, ..Pass::default() };
             let documents = Documents::new(Arc::clone(&block.path), &columns).of_pass(pass);
-            let mut outcome = Outcome {
+            let mut outcome = TokenizedBlock {
                 documents: documents.with_room_for(block.size),
                 ledger: Ledger::default(),
-                work: Work { stages: *read, ..Work::default() },
+                work: StageWork { stages: *read, ..StageWork::default() },
                 place: None,
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
                 left_out: Vec::new(),
@@ -249,8 +249,8 @@ impl<'a> Intake<'a> {
             };
             clock.lap(Stage::Read);
             if let Some(log) = log
-                && (outcome.take_back(log, *number, block)?
-                    || self.take_earlier(*number, block, &mut outcome, log)?)
+                && (outcome.reread_from_log(log, *number, block)?
+                    || self.reuse_kept_documents(*number, block, &mut outcome, log)?)
             {
                 outcome.work.stages += clock.stop_after(Stage::Keep);
                 return Ok(outcome);
@@ -285,7 +285,7 @@ impl<'a> Intake<'a> {
                     reference: reference.as_mut().filter(|_| verify > 0),
                     bos_and_eos: &bos_and_eos,
                 };
-                let Outcome { documents, ledger, .. } = &mut outcome;
+                let TokenizedBlock { documents, ledger, .. } = &mut outcome;
                 let taken = take_record(record, options, parts, &mut clock, documents, ledger);
                 outcome.documents.mark_content(before, worker.content());
                 match taken {
@@ -324,12 +324,12 @@ impl<'a> Intake<'a> {
     }
 
     /// Takes the documents of a block from those that were kept, and writes them to the log; false if they are not there.
-    fn take_earlier(
+    fn reuse_kept_documents(
         &self,
         number: u64,
         block: &Block,
-        outcome: &mut Outcome,
-        log: &Log,
+        outcome: &mut TokenizedBlock,
+        log: &TokenLog,
     ) -> Result<bool> {
         let Some(earlier) = &self.earlier else { return Ok(false) };
         let known = earlier.entry(number, &block.path, outcome.fingerprint.as_deref())?;
@@ -351,7 +351,7 @@ impl<'a> Intake<'a> {
         failure: RecordFailure<'_>,
         path: &Arc<Path>,
         line: u64,
-        outcome: &mut Outcome,
+        outcome: &mut TokenizedBlock,
     ) -> Result<()> {
         // If the run was cancelled, the record is not at fault.
         self.control.tick()?;
@@ -370,7 +370,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-impl Outcome {
+impl TokenizedBlock {
     /// Lets a function of the caller make the documents, which counts their tokens anew. An error names a document by
     /// the place that `numbered` makes of its own.
     fn make_documents(
@@ -386,9 +386,9 @@ impl Outcome {
     }
 
     /// Takes the result of the block from the log; false if it is not there.
-    pub(in crate::pipeline) fn take_back(
+    pub(in crate::pipeline) fn reread_from_log(
         &mut self,
-        log: &Log,
+        log: &TokenLog,
         number: u64,
         block: &Block,
     ) -> Result<bool> {
@@ -403,7 +403,7 @@ impl Outcome {
     }
 
     /// Writes the result of the block to the log.
-    pub(in crate::pipeline) fn write_down(&mut self, log: &Log, number: u64) -> Result<()> {
+    pub(in crate::pipeline) fn write_down(&mut self, log: &TokenLog, number: u64) -> Result<()> {
         let fingerprint = self.fingerprint.as_deref().unwrap_or_default();
         self.place = Some(log.append(number, fingerprint, &self.documents, &self.ledger)?);
         Ok(())

@@ -15,7 +15,7 @@ use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::Report;
 use crate::report::listed_path::ListedPath;
-use crate::sink::{File, Folder, Groups, PackedGroup, Sink, TOKENS, TokensFile};
+use crate::sink::{Groups, OutputFolder, PackedGroup, Sink, TOKENS, TokensFile, WrittenShard};
 use crate::source::SourceFile;
 use crate::util::control::{Control, Phase};
 use crate::util::disk::hex_hash::HexHash;
@@ -25,7 +25,7 @@ use crate::util::disk::hex_hash::HexHash;
 pub(super) fn gather(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    folder: &mut Folder,
+    folder: &mut OutputFolder,
     control: &Control,
 ) -> Result<Option<Report>> {
     control.enter(Phase::Write);
@@ -93,8 +93,8 @@ pub(super) fn gather(
 fn adopt(
     job: &GroupedJob<'_>,
     groups: &Groups,
-    folder: &mut Folder,
-    mut shards: Vec<(&PackedGroup, File)>,
+    folder: &mut OutputFolder,
+    mut shards: Vec<(&PackedGroup, WrittenShard)>,
     control: &Control,
 ) -> Result<()> {
     if job.output.hf_layout && !shards.is_empty() {
@@ -108,7 +108,7 @@ fn adopt(
 
 /// The shards of a split of all groups, in their order, each with its group. Of groups without rows one shard is taken, if no group
 /// has any.
-fn shards(packed: &[PackedGroup], split: Split) -> Vec<(&PackedGroup, File)> {
+fn shards(packed: &[PackedGroup], split: Split) -> Vec<(&PackedGroup, WrittenShard)> {
     let all = packed.iter().flat_map(|group| {
         let of_split = group.manifest.files.iter().filter(move |file| split.has_shard(&file.name));
         of_split.map(move |file| (group, file.clone()))
@@ -118,14 +118,14 @@ fn shards(packed: &[PackedGroup], split: Split) -> Vec<(&PackedGroup, File)> {
 }
 
 /// Shards with their paths.
-fn placed(shards: Vec<(&PackedGroup, File)>) -> Vec<(PathBuf, File)> {
+fn placed(shards: Vec<(&PackedGroup, WrittenShard)>) -> Vec<(PathBuf, WrittenShard)> {
     shards.into_iter().map(|(group, file)| (group.dir.join(&file.name), file)).collect()
 }
 
 /// True if the tokens of all groups are unchanged when they become those of the job. Changed ones are removed.
 fn are_tokens_unchanged(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<bool> {
     // Groups with one step keep their tokens beside their rows.
-    if !job.output.keep_tokens || !job.makes_tokens_first() {
+    if !job.output.keep_tokens || !job.tokenizes_all_groups_first() {
         return Ok(true);
     }
     let mut are_unchanged = true;
@@ -151,13 +151,13 @@ fn pack_together(
     job: &GroupedJob<'_>,
     together: LeftoverDocuments,
     packed_counts: &mut PackedCounts,
-    folder: &mut Folder,
+    folder: &mut OutputFolder,
     control: &Control,
 ) -> Result<()> {
     let options = &job.job.options;
     let layout = job.job.file_layout(job.sources.clone(), job.output.coding.layout)?;
     let mut packing = Packing::new(options, layout);
-    packing.elsewhere = together.elsewhere;
+    packing.in_other_rows = together.elsewhere;
     for documents in together.documents {
         packing.store.push(documents, None);
     }
@@ -175,12 +175,12 @@ fn tokens(
     job: &GroupedJob<'_>,
     groups: &Groups,
     packed: &[PackedGroup],
-    folder: &Folder,
+    folder: &OutputFolder,
     blocks: u64,
     control: &Control,
 ) -> Result<TokensFile> {
     let log = |(number, group): (usize, &PackedGroup)| {
-        if job.makes_tokens_first() {
+        if job.tokenizes_all_groups_first() {
             groups.fetched_file(&job.tokens_of(groups, number, control)?, TOKENS, control)
         } else {
             groups.fetched_file(group, TOKENS, control)

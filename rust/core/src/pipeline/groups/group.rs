@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::cut::{cut, part, sized};
+use super::group_inputs::{cut, part, sized};
 use super::group_result::GroupRecord;
 use crate::assemble::NumberedFiles;
 use crate::config::identity::{GroupOfJob, Identity, JobInputs};
 use crate::config::{MaxLost, Options, Output, Validation};
-use crate::document::store::{Log, Store};
+use crate::document::store::{DocumentStore, TokenLog};
 use crate::error::{Error, Result};
-use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome, PartOfJob};
+use crate::pipeline::documents::tokenized_blocks::{BlockTokenizer, PartOfJob, TokenizedBlock};
 use crate::pipeline::documents::validation_split::SplitThreshold;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::document_cutter::Cutter;
+use crate::pipeline::rows::document_cutter::DocumentCutter;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::sink_packer::SinkPacker;
@@ -24,7 +24,7 @@ use crate::pipeline::rows::validation_draw::check_split;
 use crate::pipeline::runs::input_hashes::InputHashes;
 use crate::pipeline::runs::repack::take_all;
 use crate::sink::{
-    Folder, Groups, OpenOutput, Opened, PackedGroup, SPLIT_HASHES, TokensFile, kept, open,
+    Groups, OpenOutput, OpenedJob, OutputFolder, PackedGroup, SPLIT_HASHES, TokensFile, kept, open,
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
@@ -199,7 +199,7 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// True if the tokens of all groups are made before the rows of any.
-    pub(super) fn makes_tokens_first(&self) -> bool {
+    pub(super) fn tokenizes_all_groups_first(&self) -> bool {
         GroupStep::of(self.output.validation).contains(&GroupStep::Tokens)
     }
 
@@ -232,7 +232,7 @@ impl<'a> GroupedJob<'a> {
     ) -> Result<()> {
         let keeps_tokens = match step {
             GroupStep::Tokens => true,
-            GroupStep::Rows => self.output.keep_tokens && !self.makes_tokens_first(),
+            GroupStep::Rows => self.output.keep_tokens && !self.tokenizes_all_groups_first(),
         };
         let output = Output {
             dir: groups.folder(group as u64, step.name()),
@@ -249,8 +249,8 @@ impl<'a> GroupedJob<'a> {
         };
         let identity = Arc::new(self.identity_of(group, step));
         let mut folder = match open(&output, &identity, groups.now(), control)? {
-            Opened::Finished(_) => return Ok(()),
-            Opened::Ready(OpenOutput { folder, .. }) => folder,
+            OpenedJob::Finished(_) => return Ok(()),
+            OpenedJob::Ready(OpenOutput { folder, .. }) => folder,
         };
         let worked = match (step, threshold) {
             (GroupStep::Tokens, _) => self.tokens(&mut folder, group, control),
@@ -274,16 +274,16 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// Makes the tokens of a group, and the split hashes of its documents.
-    fn tokens(&self, folder: &mut Folder, group: usize, control: &Control) -> Result<()> {
+    fn tokens(&self, folder: &mut OutputFolder, group: usize, control: &Control) -> Result<()> {
         let started = Instant::now();
-        let log = Log::open(&folder.blocks())?;
+        let log = TokenLog::open(&folder.blocks())?;
         let (mut content, mut blocks, mut pieces) = (InputHashes::default(), 0, Vec::new());
         let mut hashes = Vec::new();
         let objective = self.job.objective()?;
-        let cutter = Cutter { options: &self.options, objective: &*objective, copy: 0 };
+        let cutter = DocumentCutter { options: &self.options, objective: &*objective, copy: 0 };
         let (mut found, place) = self.blocks(group);
-        let intake = Intake::new(self.job, control).of_job(place).hashing(true);
-        let seen = intake.read(&mut found, Some(&log), |outcome| {
+        let block_tokenizer = BlockTokenizer::new(self.job, control).of_job(place).hashing(true);
+        let seen = block_tokenizer.read(&mut found, Some(&log), |outcome| {
             content.add(&outcome);
             blocks += 1;
             for document in outcome.documents.iter() {
@@ -313,18 +313,19 @@ impl<'a> GroupedJob<'a> {
     /// Packs a group into rows.
     fn rows(
         &self,
-        folder: &mut Folder,
+        folder: &mut OutputFolder,
         output: &Output,
         group: usize,
         control: &Control,
     ) -> Result<()> {
         let started = Instant::now();
-        let log = Arc::new(Log::open(&folder.blocks())?);
+        let log = Arc::new(TokenLog::open(&folder.blocks())?);
         let (mut content, mut blocks) = (InputHashes::default(), 0);
         let mut packer = SinkPacker::new(self.packing(&log)?, folder, control, started);
         let (mut found, place) = self.blocks(group);
-        let intake = Intake::new(self.job, control).of_job(place).hashing(output.hashes_content());
-        let seen = intake.read(&mut found, Some(&log), |outcome: Outcome| {
+        let block_tokenizer =
+            BlockTokenizer::new(self.job, control).of_job(place).hashing(output.hashes_content());
+        let seen = block_tokenizer.read(&mut found, Some(&log), |outcome: TokenizedBlock| {
             content.add(&outcome);
             blocks += 1;
             packer.take(outcome)
@@ -344,7 +345,7 @@ impl<'a> GroupedJob<'a> {
     /// Packs the tokens of a group into the rows of its splits.
     fn rows_of_tokens(
         &self,
-        folder: &mut Folder,
+        folder: &mut OutputFolder,
         groups: &Groups,
         group: usize,
         threshold: Option<SplitThreshold>,
@@ -354,7 +355,7 @@ impl<'a> GroupedJob<'a> {
         let fetched = self.fetched_tokens(groups, group, control)?;
         let record = GroupRecord::read(&fetched.report, &fetched.dir)?;
         let kept = kept(&fetched.dir)?;
-        let log = Arc::new(Log::open_finished(&kept.tokens)?);
+        let log = Arc::new(TokenLog::open_finished(&kept.tokens)?);
         let packing = self.packing(&log)?.with_threshold(threshold);
         let packer = SinkPacker::new(packing, folder, control, started);
         let packer = take_all(&kept, &log, packer, &mut |_| (), &self.options, control)?;
@@ -364,8 +365,8 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// The packing of a group, whose documents are kept in `log` too.
-    fn packing(&self, log: &Arc<Log>) -> Result<Packing<'_>> {
-        let store = Store::with_log(Arc::clone(log), self.output.memory);
+    fn packing(&self, log: &Arc<TokenLog>) -> Result<Packing<'_>> {
+        let store = DocumentStore::with_log(Arc::clone(log), self.output.memory);
         let layout = self.job.file_layout(self.sources.clone(), self.output.coding.layout)?;
         let packing = Packing::with_store(&self.options, layout, store);
         Packing { is_group: true, ..packing }.with_validation(self.output.validation)
@@ -384,7 +385,7 @@ impl<'a> GroupedJob<'a> {
         if let Some(packed) = find()? {
             return Ok(packed);
         }
-        self.make_tokens_again(groups, group, control)?;
+        self.tokenize_group_again(groups, group, control)?;
         Self::require_tokens(groups, group, find()?)
     }
 
@@ -399,11 +400,11 @@ impl<'a> GroupedJob<'a> {
         if let Some(packed) = find()? {
             return Ok(packed);
         }
-        self.make_tokens_again(groups, group, control)?;
+        self.tokenize_group_again(groups, group, control)?;
         Self::require_tokens(groups, group, find()?)
     }
 
-    fn make_tokens_again(&self, groups: &Groups, group: usize, control: &Control) -> Result<()> {
+    fn tokenize_group_again(&self, groups: &Groups, group: usize, control: &Control) -> Result<()> {
         let (step, identity) =
             (GroupStep::Tokens.name(), self.identity_of(group, GroupStep::Tokens));
         groups.discard_tokens(group as u64, step, &identity, control)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::pipeline::documents::recognise::FileKinds;
+use crate::pipeline::documents::shape_recogniser::FileKinds;
 use crate::pipeline::rows::run_counts::RunCounts;
 use crate::util::wording::{message, set};
 

@@ -4,11 +4,11 @@
 //! in their order. Three decisions about the job are made once, after all groups are read: the documents that are
 //! set aside, if too much is lost, and the rows that ranks share at the end.
 
-mod cut;
 mod gather;
 mod group;
+mod group_inputs;
 mod group_result;
-mod run;
+mod run_groups;
 pub(in crate::pipeline) mod status;
 
-pub(in crate::pipeline) use run::{GroupedOutput, listed, pack, pack_one};
+pub(in crate::pipeline) use run_groups::{GroupedOutput, listed, pack, pack_one};

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::cut::cut;
 use super::group::GroupStep;
+use super::group_inputs::cut;
 use crate::config::RemoteOutput;
 use crate::config::identity::{Identity, ReadAs};
 use crate::document::store::LogProgress;
 use crate::error::{Error, Result};
 use crate::report::timing::ratio;
-use crate::sink::{self, GroupState, JobState, StepState, Underway, finished_in};
+use crate::sink::{self, GroupState, JobState, StepState, UnfinishedJob, finished_in};
 use crate::source::{BLOCK_BYTES, Container, format_by_name};
 use crate::storage::public;
 use crate::util::control::Control;
@@ -118,7 +118,7 @@ fn of_finished(job: &Identity) -> Status {
 }
 
 /// The state of a job that is not finished.
-fn of_underway(found: &Underway) -> Result<Status> {
+fn of_underway(found: &UnfinishedJob) -> Result<Status> {
     let groups = groups_of(&found.job);
     let (files, bytes) = files_of(&found.job);
     let all = steps_of(&found.job);

@@ -1,19 +1,19 @@
-//! [`Cutter`]: cuts documents into the pieces that are packed, and reports the rest of each.
+//! [`DocumentCutter`]: cuts documents into the pieces that are packed, and reports the rest of each.
 
 use std::ops::Range;
 
 use crate::config::{Options, Overlong, PackOptions, PictureSizes, Side};
 use crate::document::{Document, INPUTS};
 use crate::error::Error;
-use crate::objective::{Limits, Objective, RowPart};
+use crate::objective::{Objective, RowLimits, RowPart};
 use crate::pack::{OverlongCut, Piece, PieceSizes, Stretches, cut};
 use crate::pipeline::rows::weight_column::require_weight_column;
 use crate::report::ledger::Reason;
 use crate::util::message::counted;
 
-/// The fate of a document before packing.
+/// The tokens of a document that are packed and cut off, and the reason if it is dropped.
 #[derive(Clone, Copy)]
-pub(in crate::pipeline) struct DocumentFate {
+pub(in crate::pipeline) struct CutResult {
     /// Its tokens.
     pub(in crate::pipeline) length: u32,
     /// The tokens of its packed pieces.
@@ -26,28 +26,27 @@ pub(in crate::pipeline) struct DocumentFate {
 
 /// Cuts documents into pieces, as options and objective say.
 #[derive(Clone, Copy)]
-pub(crate) struct Cutter<'a> {
+pub(crate) struct DocumentCutter<'a> {
     pub(crate) options: &'a Options,
     pub(crate) objective: &'a dyn Objective,
     /// The number of the copy of the documents.
     pub(crate) copy: u64,
 }
 
-impl Cutter<'_> {
+impl DocumentCutter<'_> {
     /// Appends the pieces of a document that are packed, under the document number `number`.
     pub(in crate::pipeline) fn cut(
         self,
         document: Document<'_>,
         number: u32,
         pieces: &mut impl Extend<Piece>,
-    ) -> crate::Result<DocumentFate> {
+    ) -> crate::Result<CutResult> {
         require_weight_column(document, self.options)?;
         let length = document.column(INPUTS).len();
         let length = u32::try_from(length).expect("documents are made of fewer tokens");
-        let dropped =
-            |reason| DocumentFate { length, kept: 0, truncated: 0, dropped: Some(reason) };
+        let dropped = |reason| CutResult { length, kept: 0, truncated: 0, dropped: Some(reason) };
         let key = self.key(document);
-        let limits = Limits::of(&self.options.rows.packing);
+        let limits = RowLimits::of(&self.options.rows.packing);
         let longest = |start| self.objective.longest(document, start, key, limits);
         let cut = match longest(0) {
             Some(most) => {
@@ -61,13 +60,13 @@ impl Cutter<'_> {
         };
         let (even, listed) = match cut {
             Ok(stretches) => stretches,
-            Err(Uncut::Dropped) => {
+            Err(UncutReason::Dropped) => {
                 let packing = &self.options.rows.packing;
                 let fits = length <= packing.row_limit().get() && packing.limits_pictures();
                 let many = fits && document.pictures().next().is_some();
                 return Ok(dropped(if many { Reason::TooManyPictures } else { Reason::TooLong }));
             }
-            Err(Uncut::Refused) => {
+            Err(UncutReason::Refused) => {
                 let whole = RowPart { document, start: 0, length, first: 0 };
                 let size = self.objective.size(whole, key);
                 return Err(self.too_long(document, size.map_or(length, |size| size.tokens)));
@@ -90,7 +89,7 @@ impl Cutter<'_> {
         if kept == 0 {
             return Ok(dropped(Reason::NoTrainedToken));
         }
-        Ok(DocumentFate { length, kept, truncated: length - packed, dropped: None })
+        Ok(CutResult { length, kept, truncated: length - packed, dropped: None })
     }
 
     /// A part of a document as a piece.
@@ -117,12 +116,12 @@ impl Cutter<'_> {
     }
 
     /// The stretches of a document, for objectives that do not change the size of a piece.
-    fn cut_evenly(self, document: Document<'_>, length: u32) -> Result<Stretches, Uncut> {
+    fn cut_evenly(self, document: Document<'_>, length: u32) -> Result<Stretches, UncutReason> {
         let usual = Overlong::usual(document.is_text());
         match cut(length, document.turn_ends(), &self.options.rows.packing, usual) {
             OverlongCut::Into(stretches) => Ok(stretches),
-            OverlongCut::Drop => Err(Uncut::Dropped),
-            OverlongCut::Refuse => Err(Uncut::Refused),
+            OverlongCut::Drop => Err(UncutReason::Dropped),
+            OverlongCut::Refuse => Err(UncutReason::Refused),
         }
     }
 
@@ -132,7 +131,7 @@ impl Cutter<'_> {
         self,
         document: Document<'_>,
         length: u32,
-    ) -> Option<Result<Vec<(u32, u32)>, Uncut>> {
+    ) -> Option<Result<Vec<(u32, u32)>, UncutReason>> {
         let packing = &self.options.rows.packing;
         let most = packing.row_limit().get();
         let pictures = self.uncut_pictures(document);
@@ -155,7 +154,7 @@ impl Cutter<'_> {
                 while start < length {
                     let end = whole.end(start);
                     if end <= start {
-                        return Some(Err(Uncut::Dropped));
+                        return Some(Err(UncutReason::Dropped));
                     }
                     stretches.push((start, end - start));
                     start = end;
@@ -166,11 +165,11 @@ impl Cutter<'_> {
                 let ends = document.turn_ends().iter().filter(|at| (1..=end).contains(*at));
                 stretches.extend(ends.max().map(|end| (0, *end)));
             }
-            (Overlong::Drop, _) => return Some(Err(Uncut::Dropped)),
-            (Overlong::Error, _) => return Some(Err(Uncut::Refused)),
+            (Overlong::Drop, _) => return Some(Err(UncutReason::Dropped)),
+            (Overlong::Error, _) => return Some(Err(UncutReason::Refused)),
         }
         stretches.retain(|(_, tokens)| *tokens > 0);
-        Some(if stretches.is_empty() { Err(Uncut::Dropped) } else { Ok(stretches) })
+        Some(if stretches.is_empty() { Err(UncutReason::Dropped) } else { Ok(stretches) })
     }
 
     /// The pictures of a document between which it may be cut. If the tokens of a picture depend on the number of pictures, all of
@@ -193,17 +192,17 @@ impl Cutter<'_> {
         length: u32,
         most: u32,
         longest: impl Fn(u32) -> u32,
-    ) -> Result<Vec<(u32, u32)>, Uncut> {
+    ) -> Result<Vec<(u32, u32)>, UncutReason> {
         if most >= length {
             return Ok(vec![(0, length)]);
         }
         match self.options.rows.packing.overlong.unwrap_or(Overlong::usual(document.is_text())) {
-            Overlong::Error => Err(Uncut::Refused),
+            Overlong::Error => Err(UncutReason::Refused),
             Overlong::Truncate if most > 0 => Ok(vec![(0, most)]),
             Overlong::Trim => {
                 let ends = document.turn_ends().iter().rev();
                 let end = ends.copied().find(|end| (1..=most).contains(end));
-                end.map(|end| vec![(0, end)]).ok_or(Uncut::Dropped)
+                end.map(|end| vec![(0, end)]).ok_or(UncutReason::Dropped)
             }
             Overlong::Split if most > 0 => {
                 let (mut start, mut stretches) = (0, Vec::new());
@@ -217,7 +216,7 @@ impl Cutter<'_> {
                 }
                 Ok(stretches)
             }
-            Overlong::Drop | Overlong::Truncate | Overlong::Split => Err(Uncut::Dropped),
+            Overlong::Drop | Overlong::Truncate | Overlong::Split => Err(UncutReason::Dropped),
         }
     }
 
@@ -316,7 +315,7 @@ impl PictureStretch<'_> {
 }
 
 /// The reason that a document longer than a row is not cut.
-enum Uncut {
+enum UncutReason {
     /// It is dropped, and counted.
     Dropped,
     /// The run fails.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::assemble::BatchRanges;
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece};
-use crate::pipeline::documents::tokenized_blocks::Outcome;
-use crate::pipeline::rows::document_cutter::Cutter;
+use crate::pipeline::documents::tokenized_blocks::TokenizedBlock;
+use crate::pipeline::rows::document_cutter::DocumentCutter;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::row_packer::RowPacker;
 use crate::report::timing::{Clock, Stage};
@@ -67,10 +67,10 @@ impl<'a> EarlyRows<'a> {
     }
 
     /// Packs the documents of a block and hands over the batches that become full.
-    pub(crate) fn take(&mut self, outcome: Outcome, sink: &mut dyn Sink) -> Result<()> {
+    pub(crate) fn take(&mut self, outcome: TokenizedBlock, sink: &mut dyn Sink) -> Result<()> {
         let clock = Clock::start();
         let Packing { store, packed_counts, options, layout, .. } = &mut self.packing;
-        let cutter = Cutter { options, objective: &**layout.objective(), copy: 0 };
+        let cutter = DocumentCutter { options, objective: &**layout.objective(), copy: 0 };
         for (number, document) in (store.end()..).zip(outcome.documents.iter()) {
             packed_counts.pieces(
                 document,

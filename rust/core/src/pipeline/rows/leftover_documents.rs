@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::{DocumentsOfRows, Excerpt};
+use crate::assemble::{DocumentSlice, DocumentsOfRows};
 use crate::document::{ColumnName, Documents, INPUTS, PICTURES, Pass, TrainedRun};
 use crate::pack::{Piece, PieceSizes, Plan};
 
@@ -52,18 +52,18 @@ impl SharedDocument {
         ranks: &HashMap<Arc<Path>, u64>,
     ) -> Vec<Self> {
         let mut documents: BTreeMap<u32, Self> = BTreeMap::new();
-        for (piece, excerpt) in pieces.iter().zip(gathered.pieces(0..pieces.len())) {
-            let origin = excerpt.document.origin();
+        for (piece, document_slice) in pieces.iter().zip(gathered.pieces(0..pieces.len())) {
+            let origin = document_slice.document.origin();
             let document = documents.entry(piece.document).or_insert_with(|| Self {
                 file: ranks.get(&origin.path).copied().unwrap_or(0),
                 line: origin.line,
-                repetition: excerpt.document.pass().repetition,
-                turn: excerpt.document.turn(),
-                pictures: excerpt.document.numbers(PICTURES).to_vec(),
+                repetition: document_slice.document.pass().repetition,
+                turn: document_slice.document.turn(),
+                pictures: document_slice.document.numbers(PICTURES).to_vec(),
                 pieces: Vec::new(),
                 elsewhere: false,
             });
-            document.pieces.push(SharedPiece::of(excerpt, piece.sizes));
+            document.pieces.push(SharedPiece::of(document_slice, piece.sizes));
         }
         for member in plan.members() {
             if let Some(document) = documents.get_mut(member) {
@@ -75,8 +75,8 @@ impl SharedDocument {
 }
 
 impl SharedPiece {
-    fn of(excerpt: Excerpt<'_>, sizes: PieceSizes) -> Self {
-        let Excerpt { document, start, length, first, .. } = excerpt;
+    fn of(document_slice: DocumentSlice<'_>, sizes: PieceSizes) -> Self {
+        let DocumentSlice { document, start, length, first, .. } = document_slice;
         let ids = &document.column(INPUTS)[start as usize..][..length as usize];
         let inside = document.trained().iter().filter_map(|run| {
             let (begin, end) = (run.start.max(start), run.end.min(start + length));

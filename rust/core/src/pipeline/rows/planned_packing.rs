@@ -11,13 +11,13 @@ use arrow::record_batch::RecordBatch;
 
 use crate::assemble::{BatchSize, DocumentsOfRows, Layout, assembled, batch_ranges};
 use crate::config::{BYTES_OF_VALUE, OnRemainder, Options, Validation};
-use crate::document::store::Store;
+use crate::document::store::DocumentStore;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan, plan};
-use crate::pipeline::documents::tokenized_blocks::Outcome;
-use crate::pipeline::rows::document_cutter::Cutter;
+use crate::pipeline::documents::tokenized_blocks::TokenizedBlock;
+use crate::pipeline::rows::document_cutter::DocumentCutter;
 use crate::pipeline::rows::leftover_documents::SharedDocument;
-use crate::pipeline::rows::source_share_draw::{Drawn, ShareDraw};
+use crate::pipeline::rows::source_share_draw::{DrawnDocuments, ShareDraw};
 use crate::pipeline::rows::validation_draw::ValidationDraw;
 use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::ShareReport;
@@ -31,7 +31,7 @@ use crate::util::threads_in_order::ordered_within;
 pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) options: &'a Options,
     pub(in crate::pipeline) layout: Layout,
-    pub(crate) store: Store,
+    pub(crate) store: DocumentStore,
     /// The pieces of the documents so far, for each copy of them. Packing needs nothing else, so documents need not
     /// stay in memory.
     pub(in crate::pipeline) pieces: Vec<Pieces>,
@@ -44,20 +44,20 @@ pub(crate) struct Packing<'a> {
     /// True if this packs a group of a job: rows that ranks cannot share equally are left for the job.
     pub(in crate::pipeline) is_group: bool,
     /// Documents with other pieces in rows already.
-    pub(in crate::pipeline) elsewhere: HashSet<u32>,
+    pub(in crate::pipeline) in_other_rows: HashSet<u32>,
     pub(crate) packed_counts: PackedCounts,
 }
 
 impl<'a> Packing<'a> {
     pub(crate) fn new(options: &'a Options, layout: Layout) -> Self {
-        Self::with_store(options, layout, Store::default())
+        Self::with_store(options, layout, DocumentStore::default())
     }
 
     /// Packs documents that are kept in `store`.
     pub(in crate::pipeline) fn with_store(
         options: &'a Options,
         layout: Layout,
-        store: Store,
+        store: DocumentStore,
     ) -> Self {
         Self {
             options,
@@ -68,20 +68,20 @@ impl<'a> Packing<'a> {
             shares: None,
             validation: None,
             is_group: false,
-            elsewhere: HashSet::new(),
+            in_other_rows: HashSet::new(),
             packed_counts: PackedCounts::default(),
         }
     }
 
     /// Stores the documents of a block. Returns their numbers.
-    pub(crate) fn store_documents(&mut self, outcome: Outcome) -> Range<u64> {
+    pub(crate) fn store_documents(&mut self, outcome: TokenizedBlock) -> Range<u64> {
         self.packed_counts.work += outcome.work;
         self.packed_counts.ledger.merge(outcome.ledger);
         self.store.push(outcome.documents, outcome.place)
     }
 
     /// Cuts the documents of a block into pieces, counts them and stores them, to be packed with all others.
-    pub(in crate::pipeline) fn cut_and_store(&mut self, outcome: Outcome) -> Result<()> {
+    pub(in crate::pipeline) fn cut_and_store(&mut self, outcome: TokenizedBlock) -> Result<()> {
         let clock = Clock::start();
         let objective = Arc::clone(self.layout.objective());
         for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
@@ -89,16 +89,18 @@ impl<'a> Packing<'a> {
                 Error::option("files", "hold more than 4294967296 documents; pack them in parts")
             })?;
             for (copy, pieces) in (0..).zip(&mut self.pieces) {
-                let cutter = Cutter { options: self.options, objective: &*objective, copy };
-                let fate = cutter.cut(document, name, pieces)?;
+                let cutter = DocumentCutter { options: self.options, objective: &*objective, copy };
+                let cut_result = cutter.cut(document, name, pieces)?;
                 if let Some(shares) = &mut self.shares {
-                    shares.add(&outcome.documents, document.content(), fate);
+                    shares.add(&outcome.documents, document.content(), cut_result);
                 }
                 match &mut self.draw {
-                    Some(draw) => draw.add(document.content(), fate),
+                    Some(draw) => draw.add(document.content(), cut_result),
                     None if self.shares.is_some() => {}
-                    None if copy == 0 => self.packed_counts.count(&fate, || document.origin()),
-                    None => self.packed_counts.read(&fate, || document.origin()),
+                    None if copy == 0 => {
+                        self.packed_counts.count(&cut_result, || document.origin())
+                    }
+                    None => self.packed_counts.read(&cut_result, || document.origin()),
                 }
             }
         }
@@ -119,16 +121,16 @@ impl<'a> Packing<'a> {
         for pieces in &mut self.pieces {
             *pieces = drawn.of(pieces, |document| of[document as usize], control)?;
         }
-        let Drawn { times, fates, reports } = drawn;
+        let DrawnDocuments { times, cut_results, reports } = drawn;
         if let Some(draw) = &mut self.draw {
-            draw.fates = fates;
+            draw.cut_results = cut_results;
             return Ok(reports);
         }
-        for (number, (fate, times)) in (0..).zip(fates.iter().zip(times)) {
+        for (number, (cut_result, times)) in (0..).zip(cut_results.iter().zip(times)) {
             let origin = || self.store.origin(number);
-            self.packed_counts.count(fate, origin);
+            self.packed_counts.count(cut_result, origin);
             // A document that is taken again is read again.
-            (1..times).for_each(|_| self.packed_counts.read(fate, origin));
+            (1..times).for_each(|_| self.packed_counts.read(cut_result, origin));
         }
         Ok(reports)
     }
@@ -193,7 +195,7 @@ impl<'a> Packing<'a> {
         }
         let mut planned = plan(pieces, &packing, control)?;
         let separate = if self.is_group { planned.take_out(Reason::Remainder) } else { Vec::new() };
-        packed_counts.leave_out(&planned, &separate, &self.store, &self.elsewhere, control)?;
+        packed_counts.leave_out(&planned, &separate, &self.store, &self.in_other_rows, control)?;
         packed_counts.work.stages += clock.stop_after(Stage::Plan);
         Ok((planned.plan, separate))
     }
@@ -331,10 +333,14 @@ impl RowBatches<'_> {
     fn bytes(&self, rows: &Range<usize>) -> u64 {
         let Self { gathered, layout, .. } = self;
         let plan = gathered.plan();
-        let rooms = rows.clone().map(|row| layout.padding().tokens(plan.room_of(row)));
-        let values = rooms.sum::<u64>() * layout.columns().len().max(1) as u64;
+        let padded_lengths =
+            rows.clone().map(|row| layout.padding().tokens(plan.padded_length_of_row(row)));
+        let values = padded_lengths.sum::<u64>() * layout.columns().len().max(1) as u64;
         let pictures = if layout.embeds_pictures() {
-            gathered.pieces(rows.clone()).map(|excerpt| excerpt.embedded_bytes()).sum()
+            gathered
+                .pieces(rows.clone())
+                .map(|document_slice| document_slice.embedded_bytes())
+                .sum()
         } else {
             0
         };

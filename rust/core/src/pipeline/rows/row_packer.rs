@@ -1,7 +1,7 @@
 //! [`RowPacker`]: packs documents into rows as they come, in a run and in the lanes of a stream.
 
 use crate::config::PackOptions;
-use crate::document::store::Store;
+use crate::document::store::DocumentStore;
 use crate::pack::{OpenPacks, Piece, Plan};
 
 /// Pieces, for each row that may be open, after which an open row is closed, full or not: a long document
@@ -11,13 +11,13 @@ const AGE: u64 = 64;
 /// The open and closed rows of documents that are freed once no row needs them: for one packer, or for one of each pool
 /// of a lane.
 pub(crate) struct RowPacker {
-    packers: Vec<Packer>,
+    packers: Vec<PackingQueue>,
     /// The number of pieces after which an open row is closed.
     age: u64,
 }
 
 /// The rows that are packed together.
-struct Packer {
+struct PackingQueue {
     open: OpenPacks,
     /// Closed rows. The first of them were delivered.
     closed: Plan,
@@ -31,7 +31,7 @@ impl RowPacker {
     /// No rows, for so many packers.
     pub(crate) fn new(open: &OpenPacks, packs: &PackOptions, packers: usize) -> Self {
         let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
-        let packer = || Packer { open: open.clone(), closed: closed.clone(), delivered: 0 };
+        let packer = || PackingQueue { open: open.clone(), closed: closed.clone(), delivered: 0 };
         let age = AGE.saturating_mul(open.most() as u64);
         Self { packers: (0..packers).map(|_| packer()).collect(), age }
     }
@@ -59,7 +59,7 @@ impl RowPacker {
 
     /// True if a packer has a closed row that was not delivered.
     pub(crate) fn waits(&self, packer: usize) -> bool {
-        let Packer { closed, delivered, .. } = &self.packers[packer];
+        let PackingQueue { closed, delivered, .. } = &self.packers[packer];
         *delivered < closed.rows()
     }
 
@@ -70,7 +70,7 @@ impl RowPacker {
 
     /// Packs the pieces of a document.
     pub(crate) fn push(&mut self, packer: usize, pieces: &mut Vec<Piece>) {
-        let Packer { open, closed, .. } = &mut self.packers[packer];
+        let PackingQueue { open, closed, .. } = &mut self.packers[packer];
         for piece in pieces.drain(..) {
             open.push(piece, closed);
         }
@@ -85,7 +85,7 @@ impl RowPacker {
     ///
     /// If no row of the packer waits.
     pub(crate) fn take(&mut self, packer: usize) -> Vec<Piece> {
-        let Packer { closed, delivered, .. } = &mut self.packers[packer];
+        let PackingQueue { closed, delivered, .. } = &mut self.packers[packer];
         let row = closed.row(*delivered).collect();
         *delivered += 1;
         row
@@ -103,13 +103,13 @@ impl RowPacker {
         packer: usize,
         pool_of: impl Fn(&Piece) -> usize,
     ) -> Vec<Piece> {
-        let Packer { open, closed, .. } = &mut self.packers[packer];
+        let PackingQueue { open, closed, .. } = &mut self.packers[packer];
         open.flush_by(pool_of, closed)
     }
 
     /// The pieces of all rows that were not delivered.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> {
-        self.packers.iter().flat_map(|Packer { open, closed, delivered }| {
+        self.packers.iter().flat_map(|PackingQueue { open, closed, delivered }| {
             closed.pieces(*delivered..closed.rows()).chain(open.pieces().copied())
         })
     }
@@ -118,7 +118,7 @@ impl RowPacker {
     /// packed.
     pub(crate) fn free(
         &mut self,
-        store: &mut Store,
+        store: &mut DocumentStore,
         waiting: impl Iterator<Item = u64>,
     ) -> NeededDocuments {
         let first = self.first_document();
@@ -132,7 +132,7 @@ impl RowPacker {
         store.retain(|number| needed.has(number));
         let unused = needed.flags.iter().take_while(|&&needed| !needed).count();
         let step = u32::try_from(unused).expect("few documents wait for their rows");
-        for Packer { open, closed, delivered } in &mut self.packers {
+        for PackingQueue { open, closed, delivered } in &mut self.packers {
             *closed = closed.split_off(*delivered, first + unused as u64);
             *delivered = 0;
             open.rebase(step);
@@ -142,7 +142,7 @@ impl RowPacker {
 
     /// The closed rows that were not delivered.
     pub(crate) fn closed(&self) -> impl Iterator<Item = Vec<Piece>> {
-        self.packers.iter().flat_map(|Packer { closed, delivered, .. }| {
+        self.packers.iter().flat_map(|PackingQueue { closed, delivered, .. }| {
             (*delivered..closed.rows()).map(|row| closed.row(row).collect())
         })
     }

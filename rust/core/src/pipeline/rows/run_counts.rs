@@ -13,7 +13,7 @@ use crate::pipeline::rows::leftover_documents::SharedDocument;
 use crate::pipeline::rows::validation_draw::check_split;
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::pipeline::statistics::packed_counts::PackedCounts;
-use crate::report::timing::Work;
+use crate::report::timing::StageWork;
 use crate::report::{Report, ShareReport};
 
 /// The counts of a run, and of its splits if documents were set aside for validation.
@@ -49,7 +49,7 @@ impl RunCounts {
     pub(in crate::pipeline) fn to_json(&self) -> Value {
         let mut counts = self.clone();
         for packed_counts in iter::once(&mut counts.whole).chain(&mut counts.splits) {
-            packed_counts.work = Work::default();
+            packed_counts.work = StageWork::default();
         }
         serde_json::to_value(counts).expect("strings and numbers become JSON")
     }

@@ -5,11 +5,11 @@ use std::num::NonZeroU32;
 use std::time::Instant;
 
 use crate::config::Options;
-use crate::document::store::Store;
+use crate::document::store::DocumentStore;
 use crate::error::Result;
 use crate::objective::FoundClasses;
 use crate::pack::{OpenPacks, Plan};
-use crate::pipeline::documents::tokenized_blocks::Outcome;
+use crate::pipeline::documents::tokenized_blocks::TokenizedBlock;
 use crate::pipeline::rows::early_rows::EarlyRows;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
@@ -26,13 +26,13 @@ use crate::util::control::Control;
 /// Other runs start after the last document.
 pub(in crate::pipeline) struct SinkPacker<'a> {
     options: &'a Options,
-    making: Making<'a>,
+    making: EarlyOrPlannedRows<'a>,
     sink: &'a mut dyn Sink,
     control: &'a Control,
     started: Instant,
 }
 
-enum Making<'a> {
+enum EarlyOrPlannedRows<'a> {
     EarlyRows(Box<EarlyRows<'a>>),
     Planned(Box<Packing<'a>>),
 }
@@ -53,24 +53,24 @@ impl<'a> SinkPacker<'a> {
         let making = match OpenPacks::in_order(packs).filter(|_| rolls) {
             Some(open) => {
                 // Documents that are freed early are never read back.
-                let packing = Packing { store: Store::default(), ..packing };
-                Making::EarlyRows(Box::new(EarlyRows::new(
+                let packing = Packing { store: DocumentStore::default(), ..packing };
+                EarlyOrPlannedRows::EarlyRows(Box::new(EarlyRows::new(
                     packing,
                     &open,
                     split_rows::finished_rows(sink),
                     control,
                 )))
             }
-            None => Making::Planned(Box::new(packing)),
+            None => EarlyOrPlannedRows::Planned(Box::new(packing)),
         };
         Self { options, making, sink, control, started }
     }
 
     /// Takes the result of a block.
-    pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
+    pub(in crate::pipeline) fn take(&mut self, outcome: TokenizedBlock) -> Result<()> {
         match &mut self.making {
-            Making::EarlyRows(rolling) => rolling.take(outcome, self.sink),
-            Making::Planned(packing) => packing.cut_and_store(outcome),
+            EarlyOrPlannedRows::EarlyRows(rolling) => rolling.take(outcome, self.sink),
+            EarlyOrPlannedRows::Planned(packing) => packing.cut_and_store(outcome),
         }
     }
 
@@ -88,8 +88,8 @@ impl<'a> SinkPacker<'a> {
         let (options, started) = (self.options, self.started);
         about.classes(self.classes());
         let validation = match &self.making {
-            Making::EarlyRows(_) => None,
-            Making::Planned(packing) => packing.validation,
+            EarlyOrPlannedRows::EarlyRows(_) => None,
+            EarlyOrPlannedRows::Planned(packing) => packing.validation,
         };
         let Self { making, sink, control, .. } = self;
         let mut counted = close(making, options, control, sink)?;
@@ -105,8 +105,8 @@ impl<'a> SinkPacker<'a> {
     /// The names of classes that were found in the documents.
     fn classes(&self) -> Vec<String> {
         match &self.making {
-            Making::EarlyRows(_) => Vec::new(),
-            Making::Planned(packing) => {
+            EarlyOrPlannedRows::EarlyRows(_) => Vec::new(),
+            EarlyOrPlannedRows::Planned(packing) => {
                 let classes = packing.layout.objective().found_classes();
                 classes.map_or_else(Vec::new, FoundClasses::names)
             }
@@ -122,13 +122,13 @@ impl<'a> SinkPacker<'a> {
 
 /// Writes all remaining rows, and returns the counts.
 fn close(
-    making: Making<'_>,
+    making: EarlyOrPlannedRows<'_>,
     options: &Options,
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<RunCounts> {
     match making {
-        Making::EarlyRows(rolling) => {
+        EarlyOrPlannedRows::EarlyRows(rolling) => {
             let mut packing = rolling.finish(sink)?;
             if packing.packed_counts.is_without_rows() {
                 // An empty batch gives the sink the schema.
@@ -137,6 +137,6 @@ fn close(
             }
             Ok(RunCounts { whole: packing.packed_counts.close(options), ..RunCounts::default() })
         }
-        Making::Planned(packing) => split_rows::write_splits(*packing, sink, control),
+        EarlyOrPlannedRows::Planned(packing) => split_rows::write_splits(*packing, sink, control),
     }
 }

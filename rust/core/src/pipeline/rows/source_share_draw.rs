@@ -8,7 +8,7 @@ use crate::config::{ShareUnit, Shares, SourceShare, StoppingStrategy};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces};
-use crate::pipeline::rows::document_cutter::DocumentFate;
+use crate::pipeline::rows::document_cutter::CutResult;
 use crate::report::ShareReport;
 use crate::report::ledger::{Count, Reason};
 use crate::source::FoundFiles;
@@ -37,7 +37,7 @@ pub(in crate::pipeline) struct ShareDraw {
 struct Candidate {
     source: usize,
     content: u64,
-    fate: DocumentFate,
+    cut_result: CutResult,
 }
 
 impl ShareDraw {
@@ -58,9 +58,9 @@ impl ShareDraw {
     }
 
     /// Adds the next document, one of `documents`.
-    pub(super) fn add(&mut self, documents: &Documents, content: u64, fate: DocumentFate) {
+    pub(super) fn add(&mut self, documents: &Documents, content: u64, cut_result: CutResult) {
         let source = self.sources.get(documents.path()).copied().unwrap_or(0);
-        self.documents.push(Candidate { source, content, fate });
+        self.documents.push(Candidate { source, content, cut_result });
     }
 
     /// The source of each document.
@@ -69,13 +69,13 @@ impl ShareDraw {
     }
 
     /// The number of times that each document is taken, the fate of each, and the report of the shares.
-    pub(super) fn draw(self, control: &Control) -> Result<Drawn> {
+    pub(super) fn draw(self, control: &Control) -> Result<DrawnDocuments> {
         let pools = self.pools(control)?;
         let wanted = wanted(&self.shares, &pools);
         let mut times = vec![0_u32; self.documents.len()];
         for (number, candidate) in self.documents.iter().enumerate() {
             // A document that is dropped for another reason is in no pool.
-            times[number] = u32::from(candidate.fate.dropped.is_some());
+            times[number] = u32::from(candidate.cut_result.dropped.is_some());
         }
         let mut drawn = vec![Count::default(); pools.len()];
         for (pool, wanted) in pools.iter().zip(wanted) {
@@ -86,23 +86,24 @@ impl ShareDraw {
             }
         }
         for (candidate, times) in self.documents.iter().zip(&times) {
-            if candidate.fate.dropped.is_none() {
+            if candidate.cut_result.dropped.is_none() {
                 let count = &mut drawn[candidate.source];
                 count.documents += u64::from(*times);
-                count.tokens += u64::from(*times) * u64::from(candidate.fate.kept);
+                count.tokens += u64::from(*times) * u64::from(candidate.cut_result.kept);
             }
         }
         let reports = self.reports(&pools, &drawn);
-        let fates = self.documents.into_iter().zip(&times).map(|(candidate, times)| match times {
-            0 => DocumentFate {
-                kept: 0,
-                truncated: 0,
-                dropped: Some(Reason::NotDrawn),
-                ..candidate.fate
-            },
-            _ => candidate.fate,
-        });
-        Ok(Drawn { fates: fates.collect(), times, reports })
+        let cut_results =
+            self.documents.into_iter().zip(&times).map(|(candidate, times)| match times {
+                0 => CutResult {
+                    kept: 0,
+                    truncated: 0,
+                    dropped: Some(Reason::NotDrawn),
+                    ..candidate.cut_result
+                },
+                _ => candidate.cut_result,
+            });
+        Ok(DrawnDocuments { cut_results: cut_results.collect(), times, reports })
     }
 
     /// The pool of each source: the documents of its fraction, in the order in which they are drawn.
@@ -110,7 +111,7 @@ impl ShareDraw {
         let mut pools: Vec<SharePool> =
             self.shares.sources.iter().map(|_| SharePool::default()).collect();
         for (number, candidate) in self.documents.iter().enumerate() {
-            if candidate.fate.dropped.is_none() {
+            if candidate.cut_result.dropped.is_none() {
                 pools[candidate.source].documents.push(number);
             }
         }
@@ -134,7 +135,7 @@ impl ShareDraw {
     /// The size of a document in the unit of shares.
     fn amount(&self, number: usize) -> f64 {
         match self.shares.unit {
-            ShareUnit::Tokens => f64::from(self.documents[number].fate.kept),
+            ShareUnit::Tokens => f64::from(self.documents[number].cut_result.kept),
             ShareUnit::Documents => 1.0,
         }
     }
@@ -216,16 +217,16 @@ fn wanted(shares: &Shares, pools: &[SharePool]) -> Vec<SharePasses> {
 }
 
 /// The documents that were drawn.
-pub(super) struct Drawn {
+pub(super) struct DrawnDocuments {
     /// The number of times that each document is taken.
     pub(super) times: Vec<u32>,
-    /// The fate of each document; those that were not drawn are dropped.
-    pub(super) fates: Vec<DocumentFate>,
+    /// The cut result of each document; documents that were not drawn are dropped.
+    pub(super) cut_results: Vec<CutResult>,
     /// The shares that were asked for and drawn, by the names of the sources.
     pub(super) reports: Vec<(String, ShareReport)>,
 }
 
-impl Drawn {
+impl DrawnDocuments {
     /// The pieces of the documents that were drawn. Those of a source that is read again come again behind its others, as they
     /// do where a source is repeated.
     pub(super) fn of(

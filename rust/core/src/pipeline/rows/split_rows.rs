@@ -139,7 +139,7 @@ struct PlannedSplit {
     separate: Vec<Piece>,
 }
 
-/// The plan of each split, and the fates of its documents.
+/// The plan of each split, and the cut results of its documents.
 fn plan_splits(
     packing: &mut Packing<'_>,
     draw: &ValidationDraw,
@@ -147,12 +147,12 @@ fn plan_splits(
 ) -> Result<Vec<PlannedSplit>> {
     let aside = draw.set_aside();
     let (mut train, mut validation) = (PackedCounts::default(), PackedCounts::default());
-    for (number, fate) in draw.fates.iter().enumerate() {
+    for (number, cut_result) in draw.cut_results.iter().enumerate() {
         if number.is_multiple_of(TICK) {
             control.tick()?;
         }
         let packed_counts = if aside[number] { &mut validation } else { &mut train };
-        packed_counts.read(fate, || packing.store.origin(number as u64));
+        packed_counts.read(cut_result, || packing.store.origin(number as u64));
     }
     let pieces: Pieces = mem::take(&mut packing.pieces).iter().flat_map(Pieces::iter).collect();
     let (held, trained): (Pieces, Pieces) =

@@ -5,14 +5,14 @@ use std::num::NonZeroU64;
 use crate::config::Validation;
 use crate::error::{Error, Result};
 use crate::pipeline::documents::validation_split::SplitThreshold;
-use crate::pipeline::rows::document_cutter::DocumentFate;
+use crate::pipeline::rows::document_cutter::CutResult;
 
-/// The documents to select from: the content and the fate of each.
+/// The documents to select from: the content and the cut result of each.
 pub(in crate::pipeline) struct ValidationDraw {
     validation: Validation,
     seed: u64,
     contents: Vec<u64>,
-    pub(super) fates: Vec<DocumentFate>,
+    pub(super) cut_results: Vec<CutResult>,
     /// The threshold, if it is known before all documents are.
     threshold: Option<SplitThreshold>,
 }
@@ -20,7 +20,7 @@ pub(in crate::pipeline) struct ValidationDraw {
 impl ValidationDraw {
     pub(super) fn new(validation: Validation, seed: u64) -> Self {
         let threshold = SplitThreshold::of_share(validation, seed);
-        Self { validation, seed, contents: Vec::new(), fates: Vec::new(), threshold }
+        Self { validation, seed, contents: Vec::new(), cut_results: Vec::new(), threshold }
     }
 
     /// Sets documents aside by a threshold of the documents of all groups; these are of one.
@@ -29,9 +29,9 @@ impl ValidationDraw {
     }
 
     /// Adds the next document, with the hash of its record's content.
-    pub(super) fn add(&mut self, content: u64, fate: DocumentFate) {
+    pub(super) fn add(&mut self, content: u64, cut_result: CutResult) {
         self.contents.push(content);
-        self.fates.push(fate);
+        self.cut_results.push(cut_result);
     }
 
     /// For each document, by its number, true if it is set aside.

@@ -17,11 +17,11 @@ use super::repack::{damaged, take_blocks};
 use crate::assemble::NumberedFiles;
 use crate::config::identity::{FileState, Identity, JobInputs};
 use crate::config::{Appending, Inputs, Output, RowColumn, Validation};
-use crate::document::store::{Log, LogEntry, Store};
+use crate::document::store::{DocumentStore, LogEntry, TokenLog};
 use crate::error::{Error, Result};
 use crate::pipeline::documents::earlier_blocks::EarlierBlocks;
-use crate::pipeline::documents::recognise::FileKinds;
-use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome, PartOfJob};
+use crate::pipeline::documents::shape_recogniser::FileKinds;
+use crate::pipeline::documents::tokenized_blocks::{BlockTokenizer, PartOfJob, TokenizedBlock};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::run_counts::RunCounts;
@@ -30,8 +30,8 @@ use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
-    FinishedOutput, Folder, KeptTokens, LockedOutput, TokensFile, finished_job, finished_output,
-    is_emptied, kept, remove_output,
+    FinishedOutput, KeptTokens, LockedOutput, OutputFolder, TokensFile, finished_job,
+    finished_output, is_emptied, kept, remove_output,
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
@@ -128,7 +128,7 @@ pub fn append_dir(
     let identity = Identity { inputs: JobInputs::Files(new.all.clone()), appended_to, ..identity };
     let files = identity.files();
     // It may hold a stopped append.
-    locked.make_alike(&new_dir)?;
+    locked.create_with_same_access(&new_dir)?;
     let new_output =
         Output { dir: new_dir.clone(), overwrite: true, shared: true, ..output.clone() };
     let (now, max_lost) = (job.options.now(), job.options.work.max_lost);
@@ -249,7 +249,7 @@ fn remove_replaced(finished: &FinishedOutput, dir: &Path, control: &Control) -> 
 
 /// Packs the new files into a folder: behind the rows of the old ones, or with their kept tokens.
 fn pack_behind(
-    folder: &mut Folder,
+    folder: &mut OutputFolder,
     job: &Job,
     grown: GrownOutput<'_>,
     output: &Output,
@@ -257,7 +257,7 @@ fn pack_behind(
 ) -> Result<Report> {
     let GrownOutput { finished, old, new, files } = grown;
     let started = Instant::now();
-    let log = Arc::new(Log::open(&folder.blocks())?);
+    let log = Arc::new(TokenLog::open(&folder.blocks())?);
     folder.replaced = Some(finished.job().name());
     let before = read_report(finished.report(), &output.dir)?;
     let mut about = InputFacts::new(job, &new.found);
@@ -266,7 +266,7 @@ fn pack_behind(
     about.facts.files = before.facts.files + new.count;
     about.facts.bytes = before.facts.bytes + new.bytes;
     let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
-    let store = Store::with_log(Arc::clone(&log), output.memory);
+    let store = DocumentStore::with_log(Arc::clone(&log), output.memory);
     let packing = Packing::with_store(&job.options, layout, store);
     let mut packing = packing.with_validation(output.validation)?;
     if let OldOutput::Rows(_) = &old {
@@ -274,19 +274,21 @@ fn pack_behind(
         folder.append_to(finished, control)?;
     }
     let packer = SinkPacker::new(packing, folder, control, started);
-    let intake = || Intake::new(job, control).hashing(output.hashes_content());
-    let mut taken = Taken { packer, content: InputHashes::default(), blocks: 0 };
+    let block_tokenizer = || BlockTokenizer::new(job, control).hashing(output.hashes_content());
+    let mut taken = AppendedBlocks { packer, content: InputHashes::default(), blocks: 0 };
     let seen = match &old {
         OldOutput::Rows(_) => {
-            intake().read(&mut Blocks::new(new.found), Some(&log), |outcome| taken.take(outcome))?
+            block_tokenizer()
+                .read(&mut Blocks::new(new.found), Some(&log), |outcome| taken.take(outcome))?
         }
         OldOutput::Tokens(kept) => {
             let old = OldTokens::open(kept, &finished.job().inputs)?;
-            let merging = Merging { old: &old, log: &log, job, all: about.facts.bytes, control };
-            merging.merge(new.found, &intake, &mut taken)?
+            let merging =
+                ReplanningAppend { old: &old, log: &log, job, all: about.facts.bytes, control };
+            merging.merge(new.found, &block_tokenizer, &mut taken)?
         }
     };
-    let Taken { packer, content, blocks } = taken;
+    let AppendedBlocks { packer, content, blocks } = taken;
     let mut kinds = FileKinds::of(before.facts.inputs);
     kinds.merge(seen);
     about.read(job, kinds);
@@ -307,14 +309,14 @@ fn pack_behind(
 }
 
 /// The blocks that were packed so far.
-struct Taken<'a> {
+struct AppendedBlocks<'a> {
     packer: SinkPacker<'a>,
     content: InputHashes,
     blocks: u64,
 }
 
-impl Taken<'_> {
-    fn take(&mut self, outcome: Outcome) -> Result<()> {
+impl AppendedBlocks<'_> {
+    fn take(&mut self, outcome: TokenizedBlock) -> Result<()> {
         self.content.add(&outcome);
         self.blocks += 1;
         self.packer.take(outcome)
@@ -324,14 +326,14 @@ impl Taken<'_> {
 /// The kept tokens of a finished folder, block by block in the order of its files.
 struct OldTokens<'k> {
     kept: &'k KeptTokens,
-    log: Log,
+    log: TokenLog,
     /// The place of each file.
     files: &'k BTreeMap<ListedPath, FileState>,
 }
 
 impl<'k> OldTokens<'k> {
     fn open(kept: &'k KeptTokens, inputs: &'k JobInputs) -> Result<Self> {
-        let log = Log::open_finished(&kept.tokens)?;
+        let log = TokenLog::open_finished(&kept.tokens)?;
         let is_whole = log.found().eq(0..kept.blocks);
         let JobInputs::Files(files) = inputs else { return Err(damaged(kept)) };
         if is_whole { Ok(Self { kept, log, files }) } else { Err(damaged(kept)) }
@@ -361,23 +363,23 @@ impl<'k> OldTokens<'k> {
 }
 
 /// The work of an append that plans all tokens again.
-struct Merging<'a> {
+struct ReplanningAppend<'a> {
     old: &'a OldTokens<'a>,
     /// The log of the new output.
-    log: &'a Log,
+    log: &'a TokenLog,
     job: &'a Job,
     /// The bytes of all files.
     all: u64,
     control: &'a Control,
 }
 
-impl<'a> Merging<'a> {
+impl<'a> ReplanningAppend<'a> {
     /// Packs all blocks in the order of the files: kept ones, and those of the files to read. Returns the formats and shapes of these.
     fn merge(
         &self,
         found: FoundFiles,
-        intake: &dyn Fn() -> Intake<'a>,
-        taken: &mut Taken<'_>,
+        block_tokenizer: &dyn Fn() -> BlockTokenizer<'a>,
+        taken: &mut AppendedBlocks<'_>,
     ) -> Result<FileKinds> {
         let place = |file: &SourceFile| self.old.files.get(&ListedPath::from(&file.path));
         let known = found.files.partition_point(|file| place(file).is_some());
@@ -392,12 +394,12 @@ impl<'a> Merging<'a> {
             let earlier = EarlierBlocks { log: &self.old.log, numbers, first: taken.blocks };
             let alone = FoundFiles { files: vec![file.clone()], ..found.clone() };
             let bytes = alone.bytes();
-            seen.merge(self.read(alone, left, intake().knowing(earlier), taken)?);
+            seen.merge(self.read(alone, left, block_tokenizer().knowing(earlier), taken)?);
             left -= bytes;
         }
         self.copy(next_old..self.old.kept.blocks, taken)?;
         let files = found.files[known..].to_vec();
-        seen.merge(self.read(FoundFiles { files, ..found }, left, intake(), taken)?);
+        seen.merge(self.read(FoundFiles { files, ..found }, left, block_tokenizer(), taken)?);
         Ok(seen)
     }
 
@@ -406,16 +408,17 @@ impl<'a> Merging<'a> {
         &self,
         found: FoundFiles,
         left: u64,
-        intake: Intake<'a>,
-        taken: &mut Taken<'_>,
+        block_tokenizer: BlockTokenizer<'a>,
+        taken: &mut AppendedBlocks<'_>,
     ) -> Result<FileKinds> {
         let (before, all) = (self.all.saturating_sub(left), self.all);
-        let intake = intake.of_job(PartOfJob { before, all, first_block: taken.blocks });
-        intake.read(&mut Blocks::new(found), Some(self.log), |outcome| taken.take(outcome))
+        let block_tokenizer =
+            block_tokenizer.of_job(PartOfJob { before, all, first_block: taken.blocks });
+        block_tokenizer.read(&mut Blocks::new(found), Some(self.log), |outcome| taken.take(outcome))
     }
 
     /// Packs kept blocks, and copies to the log of the new output the blocks that are not there yet.
-    fn copy(&self, numbers: Range<u64>, taken: &mut Taken<'_>) -> Result<()> {
+    fn copy(&self, numbers: Range<u64>, taken: &mut AppendedBlocks<'_>) -> Result<()> {
         let (first_old, first) = (numbers.start, taken.blocks);
         let entry = |old: u64| {
             let number = old - first_old + first;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::pipeline::documents::tokenized_blocks::Outcome;
+use crate::pipeline::documents::tokenized_blocks::TokenizedBlock;
 use crate::report::listed_path::ListedPath;
 use crate::util::disk::hex_hash::HexHash;
 
@@ -19,7 +19,7 @@ pub(in crate::pipeline) struct InputHashes {
 
 impl InputHashes {
     /// Adds a block. Blocks come in input order.
-    pub(in crate::pipeline) fn add(&mut self, outcome: &Outcome) {
+    pub(in crate::pipeline) fn add(&mut self, outcome: &TokenizedBlock) {
         self.add_block(outcome.documents.path(), outcome.fingerprint.as_deref());
     }
 

@@ -10,7 +10,7 @@ use super::pack_dir::state;
 use crate::config::Appending;
 use crate::config::identity::FileState;
 use crate::error::{Error, Result};
-use crate::pipeline::documents::recognise::chooser;
+use crate::pipeline::documents::shape_recogniser::chooser;
 use crate::pipeline::job::Job;
 use crate::report::listed_path::ListedPath;
 use crate::sink::FinishedOutput;

@@ -5,7 +5,7 @@
 //! [`scan`] stops at the plan. `cache` keeps tokens between calls; `input_hashes` hashes the inputs.
 
 pub(crate) mod append;
-mod cache;
+mod cache_entry;
 pub(in crate::pipeline) mod input_hashes;
 mod known_files;
 pub(crate) mod output_folder;

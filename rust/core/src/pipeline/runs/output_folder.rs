@@ -12,7 +12,7 @@ use crate::config::{MaxLost, Output};
 use crate::error::{Error, Result};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::Report;
-use crate::sink::{Folder, Opened, open};
+use crate::sink::{OpenedJob, OutputFolder, open};
 use crate::util::control::Control;
 use crate::util::wording::{message, set};
 
@@ -23,11 +23,11 @@ pub(in crate::pipeline) fn in_folder(
     now: NaiveDateTime,
     max_lost: Option<MaxLost>,
     control: &Control,
-    work: impl FnOnce(&mut Folder) -> Result<Report>,
+    work: impl FnOnce(&mut OutputFolder) -> Result<Report>,
 ) -> Result<Report> {
     let mut opened = match open(output, identity, now, control)? {
-        Opened::Ready(opened) => opened,
-        Opened::Finished(report) => return finished_report(&report, &output.dir, max_lost),
+        OpenedJob::Ready(opened) => opened,
+        OpenedJob::Finished(report) => return finished_report(&report, &output.dir, max_lost),
     };
     match work(&mut opened.folder) {
         Ok(report) => opened.finish(control).map(|()| report),

@@ -9,14 +9,14 @@ use fastpack_tokenize::Tokenizer;
 
 use crate::config::identity::{FileState, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
 use crate::config::{Inputs, Output, Reading, RowLayout, Source};
-use crate::document::store::{Log, Store};
+use crate::document::store::{DocumentStore, TokenLog};
 use crate::error::{Error, Result};
-use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome};
+use crate::pipeline::documents::tokenized_blocks::{BlockTokenizer, TokenizedBlock};
 use crate::pipeline::groups::{self, GroupedOutput};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
-use crate::pipeline::runs::cache::CacheEntry;
+use crate::pipeline::runs::cache_entry::CacheEntry;
 use crate::pipeline::runs::input_hashes::InputHashes;
 use crate::pipeline::runs::output_folder::{in_folder, made_by};
 use crate::pipeline::runs::pack_files::refuse_with_shares;
@@ -25,8 +25,8 @@ use crate::pipeline::runs::records::Records;
 use crate::pipeline::runs::repack::{KeptRows, pack_kept};
 use crate::report::Report;
 use crate::report::listed_path::ListedPath;
-use crate::sink::{Folder, TokensFile};
-use crate::source::{FoundFiles, Memory, SourceFile, discover};
+use crate::sink::{OutputFolder, TokensFile};
+use crate::source::{FoundFiles, MemoryRecords, SourceFile, discover};
 use crate::util::control::Control;
 use crate::util::unique_hex::unique_hex;
 use crate::util::wording::{message, set};
@@ -128,7 +128,7 @@ pub(super) fn prepare(
 /// another, and none accepts a finished folder.
 pub fn write_memory(
     mut job: Job,
-    memory: Memory,
+    memory: MemoryRecords,
     reading: Reading,
     output: &Output,
     cache: Option<&Path>,
@@ -176,7 +176,7 @@ fn pack_job(
 ) -> Result<Report> {
     let cache = cache.filter(|_| !output.cannot_resume);
     if cache.is_some() {
-        refuse_beside_cache(output)?;
+        refuse_options_with_cache(output)?;
     }
     if output.cannot_resume {
         // Rows that are packed from its tokens must be distinguished from those of another run.
@@ -192,14 +192,14 @@ fn pack_job(
         if let Some(cache) = cache {
             return pack_cached(folder, job, records, output, cache, control);
         }
-        let log = Arc::clone(opened.insert(Arc::new(Log::open(&folder.blocks())?)));
+        let log = Arc::clone(opened.insert(Arc::new(TokenLog::open(&folder.blocks())?)));
         pack_into(folder, job, records, output, &log, control)
     })
 }
 
 /// Packs records into a folder from their tokens in `cache`, which are made first unless they exist.
 fn pack_cached(
-    folder: &mut Folder,
+    folder: &mut OutputFolder,
     job: &mut Job,
     records: Records,
     output: &Output,
@@ -210,7 +210,7 @@ fn pack_cached(
     entry.use_tokens_once(job, records, control, |job, kept| {
         let layout = job.file_layout(kept.sources, output.coding.layout)?;
         let mut content = InputHashes::default();
-        let mut consumed = |outcome: &Outcome| content.add(outcome);
+        let mut consumed = |outcome: &TokenizedBlock| content.add(outcome);
         let rows = KeptRows { layout, validation: output.validation, about: kept.about };
         let report = pack_kept(kept.tokens, &job.options, rows, &mut consumed, control, folder)?;
         let hashes = content.into_hashes().into_iter();
@@ -223,7 +223,7 @@ fn pack_cached(
 }
 
 /// Refuses options of a folder that do not go with a cache.
-fn refuse_beside_cache(output: &Output) -> Result<()> {
+fn refuse_options_with_cache(output: &Output) -> Result<()> {
     if output.per_file {
         let reason = message![
             "cannot be given with ",
@@ -245,17 +245,17 @@ fn refuse_beside_cache(output: &Output) -> Result<()> {
 
 /// Packs records into a folder. Resumes where the last run of the job stopped.
 fn pack_into(
-    folder: &mut Folder,
+    folder: &mut OutputFolder,
     job: &Job,
     records: Records,
     output: &Output,
-    log: &Arc<Log>,
+    log: &Arc<TokenLog>,
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
     let mut content = InputHashes::default();
     let mut blocks = 0;
-    let mut consumed = |outcome: &Outcome| {
+    let mut consumed = |outcome: &TokenizedBlock| {
         content.add(outcome);
         blocks += 1;
     };
@@ -267,15 +267,15 @@ fn pack_into(
             let mut about = records.about(job);
             let drawn = records.drawn_from(job);
             let mut blocks = records.into_blocks();
-            let store = Store::with_log(Arc::clone(log), output.memory);
+            let store = DocumentStore::with_log(Arc::clone(log), output.memory);
             let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
             let packing = packing.with_validation(output.validation)?;
             let packing = packing.with_shares(drawn.as_ref())?;
             let mut packer = SinkPacker::new(packing, folder, control, started);
-            let intake =
-                Intake::new(job, control).hashing(output.hashes_content() || drawn.is_some());
-            let seen = intake.read(&mut blocks, Some(log), |outcome| {
+            let block_tokenizer = BlockTokenizer::new(job, control)
+                .hashing(output.hashes_content() || drawn.is_some());
+            let seen = block_tokenizer.read(&mut blocks, Some(log), |outcome| {
                 consumed(&outcome);
                 packer.take(outcome)
             })?;

@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::cache::{CacheEntry, KeptRecords};
+use super::cache_entry::{CacheEntry, KeptRecords};
 use super::records::Records;
 use super::repack::{KeptRows, pack_kept};
 use crate::config::{Inputs, Shares, Validation};
 use crate::error::{Error, Result};
-use crate::pipeline::documents::tokenized_blocks::Intake;
+use crate::pipeline::documents::tokenized_blocks::BlockTokenizer;
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::Report;
-use crate::sink::{Sink, Tables};
+use crate::sink::{MemoryTables, Sink};
 use crate::source::{Blocks, FoundFiles, discover};
 use crate::util::control::Control;
 
@@ -28,7 +28,7 @@ pub fn pack_files(
     validation: Option<Validation>,
     cache: Option<&Path>,
     control: &Control,
-    tables: &mut Tables,
+    tables: &mut MemoryTables,
 ) -> Result<Report> {
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
@@ -44,7 +44,7 @@ pub fn pack_files(
     let records = Records::Files(found.clone());
     let entry = CacheEntry::of(&job, &records, cache, control)?;
     entry.use_tokens(&mut job, &found, control, |job, kept| {
-        *tables = Tables::default();
+        *tables = MemoryTables::default();
         to_tables(job, kept, validation, control, tables)
     })
 }
@@ -68,7 +68,7 @@ pub(super) fn to_tables(
     kept: KeptRecords<'_>,
     validation: Option<Validation>,
     control: &Control,
-    tables: &mut Tables,
+    tables: &mut MemoryTables,
 ) -> Result<Report> {
     let KeptRecords { tokens, about, sources, .. } = kept;
     let rows = KeptRows { layout: job.layout(sources)?, validation, about };
@@ -89,8 +89,9 @@ pub(super) fn pack_blocks(
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
     let packing = packing.with_validation(validation)?.with_shares(drawn)?;
     let mut packer = SinkPacker::new(packing, sink, control, started);
-    let intake = Intake::new(job, control).hashing(validation.is_some() || drawn.is_some());
-    let seen = intake.read(&mut blocks, None, |outcome| packer.take(outcome))?;
+    let block_tokenizer =
+        BlockTokenizer::new(job, control).hashing(validation.is_some() || drawn.is_some());
+    let seen = block_tokenizer.read(&mut blocks, None, |outcome| packer.take(outcome))?;
     about.read(job, seen);
     packer.finish(about)
 }

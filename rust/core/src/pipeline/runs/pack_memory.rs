@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cache::CacheEntry;
+use super::cache_entry::CacheEntry;
 use super::pack_files::to_tables;
 use super::records::Records;
 use crate::config::{Inputs, Reading, Source, Validation};
@@ -11,20 +11,20 @@ use crate::pipeline::job::Job;
 use crate::pipeline::runs::pack_files::pack_blocks;
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::Report;
-use crate::sink::Tables;
-use crate::source::{Blocks, Memory};
+use crate::sink::MemoryTables;
+use crate::source::{Blocks, MemoryRecords};
 use crate::util::control::Control;
 
 /// Packs records in memory into `tables`. Keeps their tokens in `cache` if they have an identity, as
 /// [`pack_files`](crate::pipeline::pack_files) does for files.
 pub fn pack_memory(
     mut job: Job,
-    memory: Memory,
+    memory: MemoryRecords,
     reading: Reading,
     validation: Option<Validation>,
     cache: Option<&Path>,
     control: &Control,
-    tables: &mut Tables,
+    tables: &mut MemoryTables,
 ) -> Result<Report> {
     let inputs =
         Inputs { sources: vec![Source::of(Vec::new(), reading.clone())], ..Inputs::default() };

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::config::{Options, Output};
-use crate::document::store::{Log, Store};
+use crate::document::store::{DocumentStore, TokenLog};
 use crate::error::{Error, Result};
-use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome};
+use crate::pipeline::documents::tokenized_blocks::{BlockTokenizer, TokenizedBlock};
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::Report;
-use crate::sink::Folder;
+use crate::sink::OutputFolder;
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::{Control, Phase};
 
@@ -22,10 +22,10 @@ use crate::util::control::{Control, Phase};
 pub(in crate::pipeline) fn pack_each(
     job: &Job,
     found: FoundFiles,
-    folder: &mut Folder,
-    log: &Arc<Log>,
+    folder: &mut OutputFolder,
+    log: &Arc<TokenLog>,
     output: &Output,
-    consumed: &mut dyn FnMut(&Outcome),
+    consumed: &mut dyn FnMut(&TokenizedBlock),
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
@@ -36,7 +36,7 @@ pub(in crate::pipeline) fn pack_each(
     let files = found.files.iter().map(|file| (Arc::clone(&file.path), file.size)).collect();
     let stems = stems(&found.files)?;
     folder.reserve(&stems)?;
-    let mut each = Each {
+    let mut each = PerFilePacking {
         job,
         options: &options,
         about: &about,
@@ -51,14 +51,15 @@ pub(in crate::pipeline) fn pack_each(
         total: PackedCounts::default(),
         reports: BTreeMap::new(),
     };
-    let seen = Intake::new(job, control).read(&mut Blocks::new(found), Some(log), |outcome| {
-        consumed(&outcome);
-        each.take(outcome)
-    })?;
+    let seen =
+        BlockTokenizer::new(job, control).read(&mut Blocks::new(found), Some(log), |outcome| {
+            consumed(&outcome);
+            each.take(outcome)
+        })?;
     while each.at < each.files.len() {
         each.finish_file()?;
     }
-    let Each { total, reports, .. } = each;
+    let PerFilePacking { total, reports, .. } = each;
     total.check_max_lost(job.options.work.max_lost)?;
     about.read(job, seen);
     let report = total.report(&job.options, about, started)?;
@@ -66,27 +67,27 @@ pub(in crate::pipeline) fn pack_each(
 }
 
 /// The files that are packed one at a time.
-struct Each<'a> {
+struct PerFilePacking<'a> {
     job: &'a Job,
     options: &'a Options,
     about: &'a InputFacts,
-    folder: &'a mut Folder,
+    folder: &'a mut OutputFolder,
     control: &'a Control,
     /// Their paths and sizes.
     files: Vec<(Arc<Path>, u64)>,
     stems: Vec<String>,
     /// The current file.
     at: usize,
-    log: &'a Arc<Log>,
+    log: &'a Arc<TokenLog>,
     output: &'a Output,
     packing: Packing<'a>,
     total: PackedCounts,
     reports: BTreeMap<String, Report>,
 }
 
-impl Each<'_> {
+impl PerFilePacking<'_> {
     /// Stores the documents of a block. Blocks come in the order of the files.
-    fn take(&mut self, outcome: Outcome) -> Result<()> {
+    fn take(&mut self, outcome: TokenizedBlock) -> Result<()> {
         while self.files[self.at].0 != *outcome.documents.path() {
             self.finish_file()?;
         }
@@ -118,10 +119,10 @@ fn packing<'a>(
     options: &'a Options,
     job: &Job,
     about: &InputFacts,
-    log: &Arc<Log>,
+    log: &Arc<TokenLog>,
     output: &Output,
 ) -> Result<Packing<'a>> {
-    let store = Store::with_log(Arc::clone(log), output.memory);
+    let store = DocumentStore::with_log(Arc::clone(log), output.memory);
     let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
     Ok(Packing::with_store(options, layout, store))
 }

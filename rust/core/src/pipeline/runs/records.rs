@@ -3,14 +3,14 @@
 use crate::config::{Reading, Source};
 use crate::pipeline::job::Job;
 use crate::pipeline::statistics::input_facts::InputFacts;
-use crate::source::{Blocks, FoundFiles, Memory};
+use crate::source::{Blocks, FoundFiles, MemoryRecords};
 
 /// The input of a run.
 pub(super) enum Records {
     /// Files, which can be read any number of times.
     Files(FoundFiles),
     /// Records in memory, which can be read once.
-    Memory(Memory, Box<Reading>),
+    Memory(MemoryRecords, Box<Reading>),
 }
 
 impl Records {

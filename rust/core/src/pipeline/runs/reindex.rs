@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::config::{Inputs, RemoteOutput};
 use crate::error::Result;
 use crate::sink::BucketFiles;
-use crate::source::{self, Onward, Reindexed};
+use crate::source::{self, Reindexed, RewriteDestination};
 use crate::util::control::Control;
 
 /// Rewrites the files of `inputs` into the folder `dir`; with `remote`, each file goes on to a folder of a bucket when it is
@@ -33,7 +33,7 @@ struct IntoBucket<'a> {
     control: &'a Control,
 }
 
-impl Onward for IntoBucket<'_> {
+impl RewriteDestination for IntoBucket<'_> {
     fn begin(&mut self, names: &[String]) -> Result<()> {
         self.files.refuse_taken(names)
     }

@@ -8,17 +8,17 @@ use std::time::Instant;
 use crate::assemble::{Layout, NumberedFiles};
 use crate::config::identity::{Identity, JobInputs};
 use crate::config::{Options, Output, Validation};
-use crate::document::store::{Log, LogEntry, LoggedBlock, Store};
+use crate::document::store::{DocumentStore, LogEntry, LoggedBlock, TokenLog};
 use crate::error::{Error, Result};
-use crate::objective::{Vocabulary, objective};
+use crate::objective::{ObjectiveVocabulary, objective};
 use crate::pipeline::documents::rendering::turn_choices::TurnChoices;
-use crate::pipeline::documents::tokenized_blocks::Outcome;
+use crate::pipeline::documents::tokenized_blocks::TokenizedBlock;
 use crate::pipeline::rows::planned_packing::Packing;
 use crate::pipeline::rows::sink_packer::SinkPacker;
 use crate::pipeline::runs::output_folder::{in_folder, read_report};
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::Report;
-use crate::report::timing::Work;
+use crate::report::timing::StageWork;
 use crate::sink::{KeptTokens, Sink, kept};
 use crate::storage::RemotePictures;
 use crate::util::control::{Control, Phase};
@@ -39,7 +39,7 @@ pub fn repack(
     options: &Options,
     source: &Path,
     output: &Output,
-    vocabulary: Vocabulary<'_>,
+    vocabulary: ObjectiveVocabulary<'_>,
     pictures: Option<Arc<RemotePictures>>,
     control: &Control,
 ) -> Result<Report> {
@@ -122,8 +122,8 @@ pub fn repack(
             let layout = Layout::new(options, objective, filling, about.sources.clone())?;
             let layout = layout.with_remote_pictures(pictures);
             let layout = layout.stored_as(output.coding.layout, largest_id);
-            let log = Arc::new(Log::open_finished(&kept.tokens)?);
-            let store = Store::with_log(Arc::clone(&log), output.memory);
+            let log = Arc::new(TokenLog::open_finished(&kept.tokens)?);
+            let store = DocumentStore::with_log(Arc::clone(&log), output.memory);
             let packing = Packing::with_store(options, layout, store);
             let packing = packing.with_validation(output.validation)?;
             let packer = SinkPacker::new(packing, folder, control, started);
@@ -147,12 +147,12 @@ pub(super) fn pack_kept(
     kept: &KeptTokens,
     options: &Options,
     rows: KeptRows,
-    consumed: &mut dyn FnMut(&Outcome),
+    consumed: &mut dyn FnMut(&TokenizedBlock),
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
-    let log = Log::open_finished(&kept.tokens)?;
+    let log = TokenLog::open_finished(&kept.tokens)?;
     let packing = Packing::new(options, rows.layout).with_validation(rows.validation)?;
     let packer = SinkPacker::new(packing, sink, control, started);
     take_all(kept, &log, packer, consumed, options, control)?.finish(rows.about)
@@ -161,9 +161,9 @@ pub(super) fn pack_kept(
 /// Gives all blocks of the log to `packer`, in input order.
 pub(in crate::pipeline) fn take_all<'a>(
     kept: &KeptTokens,
-    log: &Log,
+    log: &TokenLog,
     mut packer: SinkPacker<'a>,
-    consumed: &mut dyn FnMut(&Outcome),
+    consumed: &mut dyn FnMut(&TokenizedBlock),
     options: &Options,
     control: &Control,
 ) -> Result<SinkPacker<'a>> {
@@ -173,7 +173,7 @@ pub(in crate::pipeline) fn take_all<'a>(
         return Err(damaged(kept));
     }
     let entry = |number| log.entry(number, None)?.ok_or_else(|| damaged(kept));
-    let take = |outcome: Outcome| {
+    let take = |outcome: TokenizedBlock| {
         consumed(&outcome);
         packer.take(outcome)
     };
@@ -185,7 +185,7 @@ pub(in crate::pipeline) fn take_all<'a>(
 pub(in crate::pipeline) fn take_blocks(
     mut numbers: impl Iterator<Item = u64> + Send,
     entry: &(dyn Fn(u64) -> Result<(LogEntry, LoggedBlock)> + Sync),
-    take: impl FnMut(Outcome) -> Result<()>,
+    take: impl FnMut(TokenizedBlock) -> Result<()>,
     options: &Options,
     control: &Control,
 ) -> Result<()> {
@@ -199,10 +199,10 @@ pub(in crate::pipeline) fn take_blocks(
             let (entry, place) = entry(number)?;
             let read = entry.ledger.read;
             control.count_block(0, read.documents, read.tokens);
-            Ok(Outcome {
+            Ok(TokenizedBlock {
                 documents: entry.documents,
                 ledger: entry.ledger,
-                work: Work::default(),
+                work: StageWork::default(),
                 place: Some(place),
                 fingerprint: Some(entry.fingerprint),
                 left_out: Vec::new(),

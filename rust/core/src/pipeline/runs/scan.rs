@@ -16,16 +16,16 @@ use crate::error::{Error, Origin, Result};
 use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, lower_bound_of_pictures, plan};
 use crate::pipeline::documents::rendering::turn_choices::{TurnChoice, TurnChoices};
-use crate::pipeline::documents::tokenized_blocks::{Intake, Outcome};
+use crate::pipeline::documents::tokenized_blocks::{BlockTokenizer, TokenizedBlock};
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::document_cutter::Cutter;
-use crate::pipeline::runs::time_estimate::{Machine, Scale, TimeEstimate};
+use crate::pipeline::rows::document_cutter::DocumentCutter;
+use crate::pipeline::runs::time_estimate::{MachineFacts, SampleRatio, TimeEstimate};
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::pipeline::statistics::packed_counts::PackedCounts;
 use crate::report::ledger::{
     Count, DroppedRecord, Ledger, Note, NotedReport, PictureCount, Reason, SplitConversations,
 };
-use crate::report::timing::{Timing, Work, ratio, rounded};
+use crate::report::timing::{StageWork, Timing, ratio, rounded};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport};
 use crate::source::{Blocks, FoundFiles, FrameStart, InputBlocks, Sample, SampledBlocks, discover};
 use crate::util::control::{Control, Phase};
@@ -235,14 +235,14 @@ pub fn scan(
     if sample.is_some() {
         seen.spread.extend(spread.iter().map(|file| Arc::clone(&file.path)));
     }
-    let mut fits: Vec<Fitting> =
-        max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
-    let intake = Intake::new(job, control).naming_all().comparing_turns();
+    let mut fits: Vec<PiecesForLength> =
+        max_lengths.iter().map(|&length| PiecesForLength::new(&job.options, length)).collect();
+    let block_tokenizer = BlockTokenizer::new(job, control).naming_all().comparing_turns();
     let mut blocks: Box<dyn InputBlocks> = match &sample {
         Some(sample) => Box::new(seen.sampled_blocks(found, sample, &mut about, control)?),
         None => Box::new(Blocks::new(found)),
     };
-    let recognised = intake.read(&mut *blocks, None, |outcome| {
+    let recognised = block_tokenizer.read(&mut *blocks, None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
         }
@@ -284,7 +284,7 @@ struct ScanState {
     choices: TurnChoices,
     /// The first document that needs a column of weights.
     weighed: Option<Origin>,
-    work: Work,
+    work: StageWork,
     time_estimate: TimeEstimate,
 }
 
@@ -311,10 +311,10 @@ impl ScanState {
         Ok(blocks)
     }
 
-    fn take(&mut self, outcome: Outcome) {
+    fn take(&mut self, outcome: TokenizedBlock) {
         let spread = self.spread.contains(outcome.documents.path());
         self.time_estimate.take(&outcome, spread);
-        let Outcome { documents, ledger, work, left_out, choices, .. } = outcome;
+        let TokenizedBlock { documents, ledger, work, left_out, choices, .. } = outcome;
         self.work += work;
         self.choices += choices;
         for index in 0..documents.len() {
@@ -342,10 +342,12 @@ impl ScanState {
     fn sampled(&self, sample: &Sample, all: u64, through: u64, job: &Job) -> Sampled {
         let times = |all: u64, part: u64| all as f64 / part.max(1) as f64;
         let bytes = sample.bytes();
-        let scale =
-            Scale { records: times(all, bytes), through: times(through, sample.bytes_read()) };
+        let scale = SampleRatio {
+            records: times(all, bytes),
+            through: times(through, sample.bytes_read()),
+        };
         let threads = job.options.work.threads;
-        let machine = Machine {
+        let machine = MachineFacts {
             threads: threads.get(),
             cores: available_parallelism().unwrap_or(threads).get(),
             renders_outside: matches!(&job.template, JobTemplate::Ready(it) if it.rendered_in_process().is_some()),
@@ -456,22 +458,22 @@ impl ScanState {
 }
 
 /// The documents as pieces for one length of rows.
-struct Fitting {
+struct PiecesForLength {
     options: Options,
     packed_counts: PackedCounts,
     pieces: Pieces,
 }
 
-impl Fitting {
+impl PiecesForLength {
     fn new(options: &Options, max_length: NonZeroU32) -> Self {
         let mut options = options.clone();
         options.rows.packing.max_length = Some(max_length);
         Self { options, packed_counts: PackedCounts::default(), pieces: Pieces::default() }
     }
 
-    fn take(&mut self, outcome: &Outcome, before: u64) -> Result<()> {
+    fn take(&mut self, outcome: &TokenizedBlock, before: u64) -> Result<()> {
         let objective = causal();
-        let cutter = Cutter { options: &self.options, objective: &*objective, copy: 0 };
+        let cutter = DocumentCutter { options: &self.options, objective: &*objective, copy: 0 };
         for (number, index) in (before..).zip(0..outcome.documents.len()) {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; scan them in parts")

@@ -1,6 +1,6 @@
 //! [`TimeEstimate`]: the timing of a sample, from which the time for all records is estimated.
 
-use crate::pipeline::documents::tokenized_blocks::Outcome;
+use crate::pipeline::documents::tokenized_blocks::TokenizedBlock;
 use crate::report::timing::{Stage, Stages};
 
 /// The timing of a sample.
@@ -18,7 +18,7 @@ pub(in crate::pipeline) struct TimeEstimate {
 
 /// The ratio of all input to the sample.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::pipeline) struct Scale {
+pub(in crate::pipeline) struct SampleRatio {
     /// All records divided by the sampled ones.
     pub(in crate::pipeline) records: f64,
     /// All bytes of files without random access, divided by the bytes read.
@@ -27,7 +27,7 @@ pub(in crate::pipeline) struct Scale {
 
 /// The machine and threads of a run over all records.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::pipeline) struct Machine {
+pub(in crate::pipeline) struct MachineFacts {
     pub(in crate::pipeline) threads: usize,
     pub(in crate::pipeline) cores: usize,
     /// True if another process renders.
@@ -36,7 +36,7 @@ pub(in crate::pipeline) struct Machine {
 
 impl TimeEstimate {
     /// Adds a block; `spread` says whether it is a window of a file.
-    pub(in crate::pipeline) fn take(&mut self, outcome: &Outcome, spread: bool) {
+    pub(in crate::pipeline) fn take(&mut self, outcome: &TokenizedBlock, spread: bool) {
         let (stages, tokens) = (outcome.work.stages, outcome.ledger.read.tokens);
         self.transform += stages[Stage::Transform].wall().as_secs_f64();
         // A full run does not wait for windows, and lines take almost no time to read: 0.03 s for 150 MB
@@ -52,7 +52,7 @@ impl TimeEstimate {
 
     /// The seconds of a run over all records on `machine`.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(in crate::pipeline) fn seconds(&self, scale: Scale, machine: Machine) -> f64 {
+    pub(in crate::pipeline) fn seconds(&self, scale: SampleRatio, machine: MachineFacts) -> f64 {
         let threads = machine.threads.min(machine.cores) as f64;
         let later = &self.blocks[self.blocks.len() / 2..];
         let all: u64 = self.blocks.iter().map(|(tokens, _)| tokens).sum();
@@ -71,7 +71,7 @@ impl TimeEstimate {
 }
 
 /// Seconds of work.
-fn work(stages: &Stages, machine: Machine) -> f64 {
+fn work(stages: &Stages, machine: MachineFacts) -> f64 {
     let cpu = |stage| stages[stage].cpu();
     let render = stages[Stage::Render];
     let rendered = if machine.renders_outside { render.wall() } else { render.cpu() };

@@ -6,13 +6,13 @@ use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::assemble::NumberedFiles;
 use crate::config::{Classes, Options};
-use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::documents::rendering::control_tokens::missing_markers::cut_markers;
 use crate::pipeline::documents::rendering::prompt_names::CHAT_TEMPLATE;
 use crate::pipeline::documents::rendering::train_on::TrainedPart;
+use crate::pipeline::documents::shape_recogniser::FileKinds;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::report::{Report, RunFacts, Tally};
-use crate::source::{FoundFiles, Memory};
+use crate::report::{Report, ReportCounts, RunFacts};
+use crate::source::{FoundFiles, MemoryRecords};
 use crate::util::message::counted;
 
 /// The facts of a report about the inputs and the tokenizer.
@@ -76,7 +76,7 @@ impl InputFacts {
     }
 
     /// The facts about records in memory.
-    pub(in crate::pipeline) fn of_memory(job: &Job, memory: &Memory) -> Self {
+    pub(in crate::pipeline) fn of_memory(job: &Job, memory: &MemoryRecords) -> Self {
         Self {
             sources: NumberedFiles::new([memory.name()]),
             ..Self::new(job, &FoundFiles::default())
@@ -137,6 +137,6 @@ impl InputFacts {
     /// A report with these facts and no counts.
     pub(in crate::pipeline) fn alone(self, options: &Options) -> Report {
         let facts = RunFacts { sources: self.sources.names(), ..self.facts };
-        Report::timeless(facts, Tally::default(), options)
+        Report::timeless(facts, ReportCounts::default(), options)
     }
 }

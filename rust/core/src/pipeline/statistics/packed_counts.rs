@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::assemble::DocumentsOfRows;
 use crate::config::{MaxLost, Options, RowColumn};
 use crate::document::Document;
-use crate::document::store::Store;
+use crate::document::store::DocumentStore;
 use crate::error::{Origin, Result};
 use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound, lower_bound_of_pictures};
-use crate::pipeline::rows::document_cutter::{Cutter, DocumentFate};
+use crate::pipeline::rows::document_cutter::{CutResult, DocumentCutter};
 use crate::pipeline::statistics::input_facts::InputFacts;
 use crate::report::ledger::{Ledger, PictureCount, Reason};
-use crate::report::timing::Work;
-use crate::report::{Histogram, Report, Tally};
+use crate::report::timing::StageWork;
+use crate::report::{Histogram, Report, ReportCounts};
 use crate::util::control::Control;
 
 /// The counts of a run, job or split.
@@ -36,7 +36,7 @@ pub(crate) struct PackedCounts {
     lower_bound: u64,
     pub(crate) trained_tokens: u64,
     pub(crate) rows: u64,
-    pub(crate) work: Work,
+    pub(crate) work: StageWork,
 }
 
 impl PackedCounts {
@@ -127,8 +127,15 @@ impl PackedCounts {
         if ledger.kept.documents == 0 {
             facts.warnings.push("no document was kept".to_owned());
         }
-        let tally =
-            Tally { ledger, lengths, rows, lower_bound, filled, packed_pictures, trained_tokens };
+        let tally = ReportCounts {
+            ledger,
+            lengths,
+            rows,
+            lower_bound,
+            filled,
+            packed_pictures,
+            trained_tokens,
+        };
         Report::timeless(facts, tally, options)
     }
 
@@ -137,17 +144,21 @@ impl PackedCounts {
         &mut self,
         document: Document<'_>,
         name: u32,
-        cutter: Cutter<'_>,
+        cutter: DocumentCutter<'_>,
         pieces: &mut impl Extend<Piece>,
     ) -> Result<()> {
-        let fate = cutter.cut(document, name, pieces)?;
-        self.count(&fate, || document.origin());
+        let cut_result = cutter.cut(document, name, pieces)?;
+        self.count(&cut_result, || document.origin());
         Ok(())
     }
 
     /// Counts the fate of a document that was read.
-    pub(in crate::pipeline) fn count(&mut self, fate: &DocumentFate, origin: impl Fn() -> Origin) {
-        let DocumentFate { length, kept, truncated, dropped } = *fate;
+    pub(in crate::pipeline) fn count(
+        &mut self,
+        cut_result: &CutResult,
+        origin: impl Fn() -> Origin,
+    ) {
+        let CutResult { length, kept, truncated, dropped } = *cut_result;
         self.lengths.add(length);
         if let Some(reason) = dropped {
             self.ledger.drop_document(reason, u64::from(length), origin());
@@ -165,9 +176,13 @@ impl PackedCounts {
     }
 
     /// Counts a document as read, and its fate.
-    pub(in crate::pipeline) fn read(&mut self, fate: &DocumentFate, origin: impl Fn() -> Origin) {
-        self.ledger.read.add(u64::from(fate.length));
-        self.count(fate, origin);
+    pub(in crate::pipeline) fn read(
+        &mut self,
+        cut_result: &CutResult,
+        origin: impl Fn() -> Origin,
+    ) {
+        self.ledger.read.add(u64::from(cut_result.length));
+        self.count(cut_result, origin);
     }
 
     /// Computes the lower bound of the number of rows, after all rows are counted.
@@ -191,7 +206,7 @@ impl PackedCounts {
         &mut self,
         planned: &PlannedRows,
         separate: &[Piece],
-        store: &Store,
+        store: &DocumentStore,
         elsewhere: &HashSet<u32>,
         control: &Control,
     ) -> Result<()> {
@@ -217,7 +232,7 @@ impl PackedCounts {
 
     /// Counts the pieces of a dropped tail, and the documents that begin in it. Document 0 of the pieces has
     /// the number `first` in `store`.
-    pub(crate) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &Store) {
+    pub(crate) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &DocumentStore) {
         for piece in tail {
             self.ledger.drop_part(Reason::Tail, u64::from(piece.length));
             self.ledger.note_first(Reason::Tail, store.origin(first + u64::from(piece.document)));

@@ -21,17 +21,17 @@ pub(crate) fn parse(
 ) -> Result<Map, Fault> {
     let mut decoder = Decoder::new(item);
     record(&mut decoder, wanted, lenient).map_err(|error| match error {
-        Refused::Depth => {
+        CborRefusal::Depth => {
             Fault::new(Reason::TooDeep, format!("nested deeper than {MAX_DEPTH} lists and objects"))
         }
-        Refused::Object(found) => {
+        CborRefusal::Object(found) => {
             Fault::new(Reason::NotAnObject, format!("expected an object, found {found}"))
         }
-        Refused::Type(found) => {
+        CborRefusal::Type(found) => {
             Fault::new(Reason::WrongType, format!("the item holds {found}, which is no JSON"))
         }
-        Refused::Utf8 => Fault::new(Reason::InvalidUtf8, "a text of the item is not UTF-8"),
-        Refused::Cbor(error) => Fault::new(Reason::InvalidCbor, format!("not CBOR: {error}")),
+        CborRefusal::Utf8 => Fault::new(Reason::InvalidUtf8, "a text of the item is not UTF-8"),
+        CborRefusal::Cbor(error) => Fault::new(Reason::InvalidCbor, format!("not CBOR: {error}")),
     })
 }
 
@@ -39,14 +39,14 @@ fn record(
     decoder: &mut Decoder<'_>,
     wanted: impl Fn(&str) -> bool,
     lenient: bool,
-) -> Result<Map, Refused> {
+) -> Result<Map, CborRefusal> {
     let kind = untagged(decoder)?;
     if !matches!(kind, Type::Map | Type::MapIndef) {
-        return Err(Refused::Object(kind.to_string()));
+        return Err(CborRefusal::Object(kind.to_string()));
     }
     let mut left = decoder.map()?;
     let mut entries = Map::default();
-    while goes_on(decoder, &mut left)? {
+    while has_next_item(decoder, &mut left)? {
         let key = key(decoder)?;
         let start = decoder.position();
         if wanted(&key) {
@@ -55,18 +55,18 @@ fn record(
                     entries.insert(key, item);
                     continue;
                 }
-                Err(Refused::Type(_)) if lenient => decoder.set_position(start),
+                Err(CborRefusal::Type(_)) if lenient => decoder.set_position(start),
                 Err(refused) => return Err(refused),
             }
         }
         // Items were cut by their heads, so only the content of a text can be invalid.
-        decoder.skip().map_err(|_| Refused::Utf8)?;
+        decoder.skip().map_err(|_| CborRefusal::Utf8)?;
     }
     Ok(entries)
 }
 
 /// The type of the current item, after the tag that marks CBOR.
-fn untagged(decoder: &mut Decoder<'_>) -> Result<Type, Refused> {
+fn untagged(decoder: &mut Decoder<'_>) -> Result<Type, CborRefusal> {
     if decoder.datatype()? == Type::Tag
         && decoder.input()[decoder.position()..].starts_with(SELF_DESCRIBED)
     {
@@ -78,15 +78,15 @@ fn untagged(decoder: &mut Decoder<'_>) -> Result<Type, Refused> {
 /// The tag that marks the following item as CBOR.
 const SELF_DESCRIBED: &[u8] = b"\xd9\xd9\xf7";
 
-fn key(decoder: &mut Decoder<'_>) -> Result<Arc<str>, Refused> {
+fn key(decoder: &mut Decoder<'_>) -> Result<Arc<str>, CborRefusal> {
     match decoder.datatype()? {
         Type::String | Type::StringIndef => text(decoder),
-        other => Err(Refused::Type(format!("{other} as a name"))),
+        other => Err(CborRefusal::Type(format!("{other} as a name"))),
     }
 }
 
 /// The reason that an item is no value.
-enum Refused {
+enum CborRefusal {
     Depth,
     Object(String),
     Type(String),
@@ -94,15 +94,15 @@ enum Refused {
     Cbor(Error),
 }
 
-impl From<Error> for Refused {
+impl From<Error> for CborRefusal {
     fn from(error: Error) -> Self {
         Self::Cbor(error)
     }
 }
 
-fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, Refused> {
+fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, CborRefusal> {
     if depth > MAX_DEPTH {
-        return Err(Refused::Depth);
+        return Err(CborRefusal::Depth);
     }
     Ok(match decoder.datatype()? {
         Type::Null | Type::Undefined => {
@@ -125,7 +125,7 @@ fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, Refused> {
         Type::String | Type::StringIndef => Json::String(text(decoder)?),
         Type::Array | Type::ArrayIndef => list(decoder, depth + 1)?,
         Type::Map | Type::MapIndef => map(decoder, depth + 1)?,
-        other => return Err(Refused::Type(other.to_string())),
+        other => return Err(CborRefusal::Type(other.to_string())),
     })
 }
 
@@ -134,16 +134,16 @@ fn integer(number: i128) -> Json {
 }
 
 /// A text, which may come in pieces.
-fn text(decoder: &mut Decoder<'_>) -> Result<Arc<str>, Refused> {
+fn text(decoder: &mut Decoder<'_>) -> Result<Arc<str>, CborRefusal> {
     let mut whole = String::new();
     for piece in decoder.str_iter()? {
-        whole.push_str(piece.map_err(|_| Refused::Utf8)?);
+        whole.push_str(piece.map_err(|_| CborRefusal::Utf8)?);
     }
     Ok(Arc::from(whole))
 }
 
 /// True if the current list or object continues. `left` is the number of items left, if known.
-fn goes_on(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, Refused> {
+fn has_next_item(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, CborRefusal> {
     match left {
         Some(0) => Ok(false),
         Some(count) => {
@@ -158,19 +158,19 @@ fn goes_on(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, Re
     }
 }
 
-fn list(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, Refused> {
+fn list(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, CborRefusal> {
     let mut left = decoder.array()?;
     let mut items = Vec::new();
-    while goes_on(decoder, &mut left)? {
+    while has_next_item(decoder, &mut left)? {
         items.push(value(decoder, depth)?);
     }
     Ok(Json::List(Arc::new(items)))
 }
 
-fn map(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, Refused> {
+fn map(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, CborRefusal> {
     let mut left = decoder.map()?;
     let mut entries = Map::default();
-    while goes_on(decoder, &mut left)? {
+    while has_next_item(decoder, &mut left)? {
         let key = key(decoder)?;
         let item = value(decoder, depth)?;
         entries.insert(key, item);

@@ -11,9 +11,9 @@ use std::ops::Range;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 
-use super::cursor::Cursor;
 use super::json;
-use super::value_access::{Item, ValueAccess};
+use super::line_cursor::LineCursor;
+use super::value_access::{ArrayItem, ValueAccess};
 use super::write;
 use crate::config::inputs::fields::TEMPLATE_KWARGS;
 use crate::config::{Part, ShapeName};
@@ -63,7 +63,7 @@ const IN_MESSAGE: usize = 3;
 /// The fast reader: reads one conversation after the other, reusing its buffers.
 #[derive(Debug, Default)]
 pub struct ReplayReader {
-    names: Names,
+    names: KeyAndRoleNames,
     outline: Vec<u8>,
     /// The name of each message's role.
     roles: Vec<u8>,
@@ -91,9 +91,9 @@ pub struct ReplayReader {
 
 /// The names of keys and roles that were met, in the order of their numbers.
 #[derive(Debug)]
-struct Names(Vec<Box<str>>);
+struct KeyAndRoleNames(Vec<Box<str>>);
 
-impl Default for Names {
+impl Default for KeyAndRoleNames {
     fn default() -> Self {
         Self(NAMES.map(Box::from).into())
     }
@@ -311,7 +311,7 @@ impl ReplayReader {
 
     fn conversation(&mut self, line: &[u8], shape: &Shape) -> Option<()> {
         let (field, tools) = (shape.field(Part::Messages), shape.field(Part::Tools));
-        let mut cursor = Cursor::new(line)?;
+        let mut cursor = LineCursor::new(line)?;
         let (mut equipped, mut instructed) = (false, false);
         cursor.object(|cursor, key| {
             if key == field {
@@ -350,7 +350,7 @@ impl ReplayReader {
             if columns[..number].iter().any(|before| before.name() == column.name()) {
                 return None;
             }
-            let mut item = Item { field: column, array, at: row };
+            let mut item = ArrayItem { field: column, array, at: row };
             let is_other = column.name() != field;
             if is_other && item.null() {
                 continue;
@@ -364,7 +364,7 @@ impl ReplayReader {
                 let mut entries = messages.fields().iter().zip(messages.columns());
                 self.message(|entry| {
                     entries.try_for_each(|(field, array)| {
-                        entry(&mut Item { field, array, at }, field.name())
+                        entry(&mut ArrayItem { field, array, at }, field.name())
                     })
                 })?;
             }
@@ -380,7 +380,7 @@ impl ReplayReader {
         (1..=MOST_MESSAGES).contains(&self.roles.len()).then_some(())
     }
 
-    fn read_tools(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+    fn read_tools(&mut self, cursor: &mut LineCursor<'_>) -> Option<()> {
         let known = self.tools.as_ref().filter(|(text, ..)| cursor.written(text));
         let (tools, bytes) = if let Some((text, tools, _)) = known {
             (tools.clone(), text.len())
@@ -401,7 +401,7 @@ impl ReplayReader {
         self.add_tools(tools, bytes)
     }
 
-    fn read_kwargs(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+    fn read_kwargs(&mut self, cursor: &mut LineCursor<'_>) -> Option<()> {
         let (value, text) = cursor.value(IN_RECORD)?;
         if !matches!(value, Json::Map(_)) {
             return None;

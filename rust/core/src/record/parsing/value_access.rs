@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow::array::{Array, AsArray, GenericListArray, OffsetSizeTrait};
 use arrow::datatypes::{DataType, Field};
 
-use super::cursor::Cursor;
+use super::line_cursor::LineCursor;
 use crate::record::tables::row;
 use crate::source::formats::json_columns::JsonFieldKind;
 use fastpack_template::json::Json;
@@ -29,7 +29,7 @@ pub(crate) trait ValueAccess<'l> {
     fn value(&mut self, depth: usize) -> Option<(Json, usize)>;
 }
 
-impl<'l> ValueAccess<'l> for Cursor<'l> {
+impl<'l> ValueAccess<'l> for LineCursor<'l> {
     fn null(&mut self) -> bool {
         self.null()
     }
@@ -52,13 +52,13 @@ impl<'l> ValueAccess<'l> for Cursor<'l> {
 }
 
 /// An item of an array.
-pub(crate) struct Item<'l> {
+pub(crate) struct ArrayItem<'l> {
     pub(crate) field: &'l Field,
     pub(crate) array: &'l dyn Array,
     pub(crate) at: usize,
 }
 
-impl<'l> Item<'l> {
+impl<'l> ArrayItem<'l> {
     /// The string in this place.
     fn string(&self) -> Option<&'l str> {
         let Self { field, array, at } = *self;
@@ -106,7 +106,7 @@ fn text_of(bytes: &[u8]) -> Option<&str> {
     simdutf8::basic::from_utf8(bytes).ok()
 }
 
-impl<'l> ValueAccess<'l> for Item<'l> {
+impl<'l> ValueAccess<'l> for ArrayItem<'l> {
     fn null(&mut self) -> bool {
         self.array.is_null(self.at) || *self.array.data_type() == DataType::Null
     }

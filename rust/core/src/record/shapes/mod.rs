@@ -8,5 +8,5 @@ pub(super) mod messages;
 pub(super) mod pair;
 pub(super) mod pictures;
 pub(super) mod preference;
+pub(super) mod record_tokens;
 pub(super) mod text;
-pub(super) mod tokens;

@@ -32,7 +32,7 @@ const ENCODED: [&str; 2] = ["base64", "bytes"];
 const ENDINGS: [&str; 8] = ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"];
 
 /// The fault of a record with pictures that becomes no messages.
-pub(crate) const BESIDE_TEXTS: &str =
+pub(crate) const PICTURES_WITH_TEXTS: &str =
     "the record has pictures beside texts; they have a place in messages alone";
 
 /// The place of a picture in a text.

@@ -1,8 +1,8 @@
 //! Plain text: a record with one string as content.
 
 use crate::config::{Part, ShapeName};
-use crate::record::parsing::cursor::Cursor;
 use crate::record::parsing::fault::{Fault, wrong_type};
+use crate::record::parsing::line_cursor::LineCursor;
 use crate::record::shape::Shape;
 use crate::report::ledger::Reason;
 use fastpack_template::json::{Json, Map};
@@ -31,7 +31,7 @@ pub fn read_text_fast(line: &[u8], shape: &Shape, out: &mut String) -> bool {
 
 fn read_fast(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
     let field = shape.field(Part::Text);
-    let mut cursor = Cursor::new(line)?;
+    let mut cursor = LineCursor::new(line)?;
     let mut found = false;
     cursor.object(|cursor, key| {
         if key != field {

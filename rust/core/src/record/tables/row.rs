@@ -15,7 +15,7 @@ use num_bigint::BigInt;
 use crate::record::parsing::fault::Fault;
 use crate::record::parsing::json;
 use crate::report::ledger::Reason;
-use crate::source::Cells;
+use crate::source::LineCells;
 use crate::source::formats::json_columns::JsonFieldKind;
 use fastpack_template::json::{Json, Map};
 
@@ -71,7 +71,7 @@ fn readable_of<const PICTURES: bool>(
 /// The cells that are `wanted`.
 pub(crate) fn cells(
     names: &[Arc<str>],
-    cells: &Cells,
+    cells: &LineCells,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Map, Fault> {
     if cells.count() != names.len() {

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use super::lease_guard::LeaseGuard;
 use super::local_folder::{guard, owner, remove_finished};
 use super::replaced_outputs::ReplacedOutputs;
-use super::work::{remove_groups, remove_uploads};
+use super::run_names::{remove_groups, remove_uploads};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::Result;
 use crate::sink::file_names::{MANIFEST, REPORT, TOKENS, WORK};
 use crate::sink::manifest::Manifest;
-use crate::storage::{LOCK, SeenLocks, Target};
+use crate::storage::{BucketFolder, LOCK, SeenLocks};
 use crate::util::control::Control;
 
 /// Removes all objects of the work folder that a finished output needs no more: they are of its job, or of one that it has replaced.
 /// Only who holds the lock of the whole folder may do so.
-pub(in crate::sink) fn remove_work(target: &Target) -> Result<()> {
+pub(in crate::sink) fn remove_work(target: &BucketFolder) -> Result<()> {
     ReplacedOutputs::remove_records(target)?;
     remove_uploads(target)?;
     remove_groups(target)
@@ -27,7 +27,7 @@ pub(in crate::sink) fn remove_work(target: &Target) -> Result<()> {
 /// Removes the leftovers of a run of a finished job that was killed at the very end, in the work folder and in the folder `local` of
 /// the disk.
 pub(in crate::sink) fn tidy(
-    target: &Arc<Target>,
+    target: &Arc<BucketFolder>,
     output: &Output,
     local: &Path,
     job: &Identity,
@@ -52,13 +52,13 @@ pub(in crate::sink) fn tidy(
 }
 
 /// The identity of the finished job in a bucket, if it has one.
-pub(in crate::sink) fn finished_job_in(target: &Target) -> Result<Option<Arc<Identity>>> {
+pub(in crate::sink) fn finished_job_in(target: &BucketFolder) -> Result<Option<Arc<Identity>>> {
     let manifest = target.read(MANIFEST)?.and_then(|text| Manifest::parse(&text));
     Ok(manifest.map(|manifest| manifest.job))
 }
 
 /// The report of the job, if the bucket holds its output.
-pub(in crate::sink) fn finished(target: &Target, job: &Identity) -> Result<Option<String>> {
+pub(in crate::sink) fn finished(target: &BucketFolder, job: &Identity) -> Result<Option<String>> {
     let Some(text) = target.read(MANIFEST)? else { return Ok(None) };
     let manifest = Manifest::parse(&text).filter(|it| it.job.differences(job).is_none());
     let Some(manifest) = manifest else { return Ok(None) };

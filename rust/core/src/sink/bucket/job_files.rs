@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
+use super::run_names::RunNames;
 use super::uploads::opened;
-use super::work::RunNames;
 use crate::error::Result;
 use crate::sink::manifest::{SizedFile, expected};
-use crate::storage::{FileToUpload, Target};
+use crate::storage::{BucketFolder, FileToUpload};
 use crate::util::control::Control;
 
 /// The places of the files of a job, and the folder of the local disk in which they lie.
 #[derive(Clone, Copy)]
 pub(crate) struct BucketPlace<'a> {
-    pub(crate) target: &'a Target,
+    pub(crate) target: &'a BucketFolder,
     pub(crate) generation: &'a RunNames,
     pub(crate) dir: &'a Path,
     pub(crate) control: &'a Control,
@@ -32,7 +32,7 @@ impl BucketPlace<'_> {
         let path = dir.join(name);
         let expected = || expected(name, blake3);
         let file = FileToUpload { file: opened(&path)?, path: &path, expected: expected() };
-        if Target::is_small(bytes) {
+        if BucketFolder::is_small(bytes) {
             return target.upload_new(file, name);
         }
         if target.copies_no(bytes) {

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::sink::store::coordination_files::{Hold, explained};
-use crate::storage::{Lease, Target};
+use crate::sink::store::coordination_files::{HeldLock, explained};
+use crate::storage::{BucketFolder, Lease};
 use crate::util::control::Control;
 
 /// A lock in a bucket, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct LeaseGuard {
-    target: Arc<Target>,
+    target: Arc<BucketFolder>,
     /// There until it is given back.
     lease: Option<Lease>,
 }
 
 impl LeaseGuard {
-    pub(crate) fn of(target: &Arc<Target>, lease: Lease) -> Self {
+    pub(crate) fn of(target: &Arc<BucketFolder>, lease: Lease) -> Self {
         Self { target: Arc::clone(target), lease: Some(lease) }
     }
 
@@ -35,7 +35,7 @@ impl LeaseGuard {
     }
 }
 
-impl Hold for LeaseGuard {
+impl HeldLock for LeaseGuard {
     fn check(&self, control: &Control) -> Result<()> {
         self.target.check(self.lease(), control)
     }

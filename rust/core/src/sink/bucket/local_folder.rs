@@ -8,7 +8,7 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::MANIFEST;
 use crate::sink::manifest::Manifest;
-use crate::storage::Target;
+use crate::storage::BucketFolder;
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -21,7 +21,7 @@ const LOCK_ENDING: &str = "lock";
 /// The lock of the folder of the local disk: a run that was killed has given it back.
 pub(in crate::sink) fn guard(
     dir: &Path,
-    target: &Target,
+    target: &BucketFolder,
     wait: bool,
     control: &Control,
 ) -> Result<fs::File> {

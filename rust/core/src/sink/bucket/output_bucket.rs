@@ -1,4 +1,4 @@
-//! [`Bucket`]: uploads the finished folder of the local disk, the manifest last.
+//! [`OutputBucket`]: uploads the finished folder of the local disk, the manifest last.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -10,24 +10,24 @@ use super::job_files::BucketPlace;
 use super::lease_guard::LeaseGuard;
 use super::local_folder::remove_local;
 use super::replaced_outputs::ReplacedOutputs;
+use super::run_names::{RunNames, stopped_uploads, work};
 use super::uploads::{Uploads, with_each};
-use super::work::{RunNames, stopped_uploads, work};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::MANIFEST;
 use crate::sink::manifest::{Manifest, SizedFile};
-use crate::sink::shards::arrangement::Arrangement;
-use crate::sink::store::coordination_files::Hold;
+use crate::sink::shards::folder_layout::FolderLayout;
+use crate::sink::store::coordination_files::HeldLock;
 use crate::sink::store::job_store::Placement;
-use crate::storage::Target;
+use crate::storage::BucketFolder;
 use crate::util::control::Control;
 use crate::util::disk::regular::Links;
 
 /// An output folder in a bucket that only this run writes to.
 #[derive(Debug)]
-pub(crate) struct Bucket {
-    target: Arc<Target>,
+pub(crate) struct OutputBucket {
+    target: Arc<BucketFolder>,
     lease: Arc<LeaseGuard>,
     /// The names of the uploads of this run before they are copied to their places.
     generation: Arc<RunNames>,
@@ -40,9 +40,9 @@ pub(crate) struct Bucket {
     _guard: fs::File,
 }
 
-impl Bucket {
+impl OutputBucket {
     pub(crate) fn new(
-        target: Arc<Target>,
+        target: Arc<BucketFolder>,
         lease: LeaseGuard,
         generation: RunNames,
         local: Output,
@@ -56,7 +56,7 @@ impl Bucket {
     /// The uploads of shards that are finished before the job is; `None` if they have to wait for its end: they replace an
     /// output that is whole, or get other names.
     pub(crate) fn uploads(&mut self, job: &Arc<Identity>) -> Option<Arc<Uploads>> {
-        if self.earlier.is_whole() || Arrangement::of(&self.local) != Arrangement::Plain {
+        if self.earlier.is_whole() || FolderLayout::of(&self.local) != FolderLayout::Plain {
             return None;
         }
         // Without a list of them, they are uploaded again.
@@ -70,7 +70,7 @@ impl Bucket {
     /// Brings the files to their places. Returns the manifest.
     fn bring(
         &mut self,
-        elsewhere: &HashMap<String, String>,
+        uploaded_names: &HashMap<String, String>,
         control: &Control,
     ) -> Result<Manifest> {
         let Self { target, lease, generation, local, earlier, uploads, _guard } = self;
@@ -95,7 +95,7 @@ impl Bucket {
         for missing in [rows, last] {
             let place = |file: SizedFile<'_>| {
                 let early = uploaded.get(file.name).filter(|(hash, _)| hash == file.blake3);
-                let from = elsewhere.get(file.name).or_else(|| early.map(|(_, place)| place));
+                let from = uploaded_names.get(file.name).or_else(|| early.map(|(_, place)| place));
                 bucket.place(file, from.map(String::as_str))
             };
             with_each(&**lease, missing, place, control)?;
@@ -108,15 +108,15 @@ impl Bucket {
     }
 }
 
-impl Placement for Bucket {
+impl Placement for OutputBucket {
     /// Uploads the folder of the local disk, and removes it. The manifest is uploaded last. Files that lie elsewhere in the bucket are
     /// copied there.
     fn finish(
         mut self: Box<Self>,
-        elsewhere: &HashMap<String, String>,
+        uploaded_names: &HashMap<String, String>,
         control: &Control,
     ) -> Result<()> {
-        let brought = self.bring(elsewhere, control);
+        let brought = self.bring(uploaded_names, control);
         let manifest = self.lease.explained(brought, control)?;
         let Self { lease, local, _guard, .. } = *self;
         drop(lease);

@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::work::{started, work};
+use super::run_names::{started, work};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::{MANIFEST, REPLACED, WORK};
 use crate::sink::folder::output_survey::is_in_the_way;
 use crate::sink::manifest::{Manifest, SizedFile, expected};
-use crate::sink::shards::arrangement::Arrangement;
-use crate::storage::{Target, Version};
+use crate::sink::shards::folder_layout::FolderLayout;
+use crate::storage::{BucketFolder, Version};
 use crate::util::control::Control;
 use crate::util::disk::removal::{Claim, Evidence};
 use crate::util::start_thread::FILE_THREADS;
@@ -29,7 +29,7 @@ pub(crate) struct ReplacedOutputs {
     own: HashMap<String, (Version, String)>,
 }
 
-impl Evidence<Target> for ReplacedOutputs {
+impl Evidence<BucketFolder> for ReplacedOutputs {
     fn claim(&self, name: &String) -> Claim<Version> {
         match self.own.get(name) {
             Some((version, _)) => Claim::Version(version.clone()),
@@ -41,7 +41,7 @@ impl Evidence<Target> for ReplacedOutputs {
 impl ReplacedOutputs {
     /// The outputs that lie in a bucket. Refuses to write beside the output of another job, or over files of others.
     pub(crate) fn find(
-        target: &Target,
+        target: &BucketFolder,
         output: &Output,
         job: &Identity,
         control: &Control,
@@ -73,7 +73,7 @@ impl ReplacedOutputs {
     }
 
     /// Reads a manifest, whose version is known from then on.
-    fn read(&mut self, target: &Target, name: &str) -> Result<Option<Manifest>> {
+    fn read(&mut self, target: &BucketFolder, name: &str) -> Result<Option<Manifest>> {
         let Some((text, version)) = target.read_version(name)? else { return Ok(None) };
         let manifest = Manifest::parse(&text);
         if manifest.is_some() {
@@ -87,7 +87,7 @@ impl ReplacedOutputs {
     }
 
     /// Reads a manifest of the work folder, and fails with [`Error::Output`] if it has changed: it says whose other files are.
-    fn read_record(&mut self, target: &Target, name: &str) -> Result<Option<Manifest>> {
+    fn read_record(&mut self, target: &BucketFolder, name: &str) -> Result<Option<Manifest>> {
         let name = work(name);
         let found = self.read(target, &name)?;
         if found.is_none() && target.read(&name)?.is_some() {
@@ -103,7 +103,7 @@ impl ReplacedOutputs {
     /// Finds the files that are as the manifests say.
     fn recognise(
         &mut self,
-        target: &Target,
+        target: &BucketFolder,
         placing: Option<&Manifest>,
         control: &Control,
     ) -> Result<()> {
@@ -140,7 +140,7 @@ impl ReplacedOutputs {
     }
 
     /// Fails if an object of somebody else has come to lie where a file of `manifest` has to, before anything is removed.
-    pub(crate) fn refuse_taken(&self, target: &Target, manifest: &Manifest) -> Result<()> {
+    pub(crate) fn refuse_taken(&self, target: &BucketFolder, manifest: &Manifest) -> Result<()> {
         let wanted: HashSet<&str> = manifest.names().chain([MANIFEST]).collect();
         let there = target.entries()?.into_iter().map(|entry| entry.name);
         let mut taken =
@@ -149,7 +149,7 @@ impl ReplacedOutputs {
     }
 
     /// Keeps the manifest of the output that is replaced in the work folder.
-    pub(crate) fn write_replaced(&self, target: &Target) -> Result<()> {
+    pub(crate) fn write_replaced(&self, target: &BucketFolder) -> Result<()> {
         let Some(replaced) = &self.replaced else { return Ok(()) };
         target.write_own(&work(REPLACED), replaced.to_text(), self)
     }
@@ -157,7 +157,7 @@ impl ReplacedOutputs {
     /// Removes the files of the earlier outputs, the manifest first. Those that are files of `manifest` too stay: their names.
     pub(crate) fn remove(
         &mut self,
-        target: &Target,
+        target: &BucketFolder,
         manifest: &Manifest,
     ) -> Result<HashSet<String>> {
         let new: HashMap<&str, &str> =
@@ -177,7 +177,7 @@ impl ReplacedOutputs {
     }
 
     /// Removes the records of the replaced output, once the new output is whole.
-    pub(crate) fn remove_records(target: &Target) -> Result<()> {
+    pub(crate) fn remove_records(target: &BucketFolder) -> Result<()> {
         let mut records = Self::default();
         for name in [work(REPLACED), work(MANIFEST)] {
             records.read(target, &name)?;
@@ -186,8 +186,8 @@ impl ReplacedOutputs {
         target.remove_own(names, &records).map(drop)
     }
 
-    fn refuse_others(&self, target: &Target, output: &Output) -> Result<()> {
-        let arrangement = Arrangement::of(output);
+    fn refuse_others(&self, target: &BucketFolder, output: &Output) -> Result<()> {
+        let arrangement = FolderLayout::of(output);
         let others = target.entries()?.into_iter().map(|entry| entry.name);
         let others = others.filter(|name| {
             let is_work = name.starts_with(WORK);
@@ -209,13 +209,13 @@ impl ReplacedOutputs {
 }
 
 /// The error for a bucket that holds `what` with other options.
-fn held(target: &Target, what: &str, differences: &str) -> Error {
+fn held(target: &BucketFolder, what: &str, differences: &str) -> Error {
     let reason = format!("holds {what}; what differs: {differences}");
     Error::output(target.name(), or_replace(reason))
 }
 
 /// The error for an output that has changed since it was written.
-fn changed(target: &Target) -> Error {
+fn changed(target: &BucketFolder) -> Error {
     let reason = "holds an output of this job that has changed".to_owned();
     Error::output(target.name(), or_replace(reason))
 }

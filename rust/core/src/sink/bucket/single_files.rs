@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::job_files::BucketPlace;
 use super::lease_guard::LeaseGuard;
 use super::local_folder::owner;
-use super::work::TRIAL;
-use super::work::{RunNames, end_unfinished_uploads, remove_uploads};
+use super::run_names::TRIAL;
+use super::run_names::{RunNames, end_unfinished_uploads, remove_uploads};
 use crate::config::RemoteOutput;
 use crate::error::{Error, Result};
 use crate::sink::manifest::SizedFile;
-use crate::sink::store::coordination_files::Hold;
-use crate::storage::{LOCK, Target};
+use crate::sink::store::coordination_files::HeldLock;
+use crate::storage::{BucketFolder, LOCK};
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, Links};
 
 /// A folder of a bucket that only this call writes to, until this is dropped.
 #[derive(Debug)]
 pub struct BucketFiles {
-    target: Arc<Target>,
+    target: Arc<BucketFolder>,
     lease: LeaseGuard,
     generation: RunNames,
     /// The folder of the local disk in which the files are written.
@@ -33,7 +33,7 @@ impl BucketFiles {
     ///
     /// [`Error::Busy`] if another process writes there, and [`Error::Output`] if the store cannot keep two writers apart.
     pub fn open(remote: &RemoteOutput, dir: &Path, control: &Control) -> Result<Self> {
-        let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
+        let target = Arc::new(BucketFolder::open(&remote.url, &remote.storage, control.flag())?);
         let generation = RunNames::named(&blake3::hash(remote.url.as_bytes()));
         let lease = target.lock(LOCK, &owner(dir), false, control)?;
         let lease = LeaseGuard::of(&target, lease);

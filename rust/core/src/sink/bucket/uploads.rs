@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::lease_guard::LeaseGuard;
-use super::work::{RunNames, WorkNames};
+use super::run_names::{RunNames, WorkNames};
 use crate::error::{Error, Result};
-use crate::sink::manifest::{File, expected};
-use crate::sink::store::coordination_files::Hold;
-use crate::storage::{FileToUpload, Target};
+use crate::sink::manifest::{WrittenShard, expected};
+use crate::sink::store::coordination_files::HeldLock;
+use crate::storage::{BucketFolder, FileToUpload};
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -41,12 +41,12 @@ pub struct Uploads {
 struct WaitingShard {
     file: fs::File,
     path: PathBuf,
-    entry: File,
+    entry: WrittenShard,
 }
 
 #[derive(Debug)]
 struct UploadState {
-    target: Arc<Target>,
+    target: Arc<BucketFolder>,
     lease: Arc<LeaseGuard>,
     generation: Arc<RunNames>,
     /// The uploads of stopped runs, by the names that they will have.
@@ -62,7 +62,7 @@ pub(crate) type Uploaded = HashMap<String, (String, String)>;
 impl Uploads {
     /// Starts to upload. `stopped` has the uploads of stopped runs, by the names that they will have.
     pub(crate) fn start(
-        target: &Arc<Target>,
+        target: &Arc<BucketFolder>,
         lease: &Arc<LeaseGuard>,
         generation: &Arc<RunNames>,
         stopped: HashMap<String, String>,
@@ -87,7 +87,7 @@ impl Uploads {
     }
 
     /// Takes a finished shard that lies at `path`, unless too many wait.
-    pub(crate) fn take(&self, path: &Path, entry: &File) {
+    pub(crate) fn take(&self, path: &Path, entry: &WrittenShard) {
         if let Some(queue) = &*locked(&self.queue)
             && let Ok(file) = regular::open(path, Links::Refused)
         {
@@ -140,7 +140,7 @@ impl UploadState {
 
     fn upload(&self, WaitingShard { file, path, entry }: WaitingShard) -> Result<()> {
         self.lease.check(&self.stop)?;
-        let File { name, bytes, blake3, .. } = entry;
+        let WrittenShard { name, bytes, blake3, .. } = entry;
         if self.target.copies_no(bytes) {
             return Ok(());
         }
@@ -167,7 +167,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Does something to files, some at a time, as long as the lock is held.
 pub(crate) fn with_each<'a, T: Send>(
-    hold: &dyn Hold,
+    hold: &dyn HeldLock,
     wanted: impl IntoIterator<Item = T, IntoIter: Send>,
     work: impl Fn(T) -> Result<()> + Sync + 'a,
     control: &Control,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use blake3::Hash;
 
-use super::output_folder::Folder;
+use super::output_folder::OutputFolder;
 use crate::error::{Error, Result};
 use crate::sink::file_names::MANIFEST;
 use crate::sink::folder::{output_survey, own_files};
-use crate::sink::manifest::{File, Manifest, TokensFile};
+use crate::sink::manifest::{Manifest, TokensFile, WrittenShard};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{PART, PartHashes, hasher_of_part};
 use crate::util::disk::regular::{self, Links};
@@ -20,20 +20,21 @@ use crate::util::threads_in_order::ordered;
 /// The least number of threads that read shards to compare their hashes: they wait for the disk too.
 const READERS: NonZeroUsize = NonZeroUsize::new(4).expect("above zero");
 
-impl Folder {
+impl OutputFolder {
     /// Fails with [`Error::Io`] if a finished shard or the tokens are not as they were written. The next run of the job makes
     /// the shard again.
     pub(super) fn refuse_changed(&self, tokens: Option<&TokensFile>) -> Result<()> {
         let (work, control) = (self.work(), &self.control);
-        let Self { elsewhere, adopted, .. } = self;
-        let is_here =
-            |file: &&File| !elsewhere.contains_key(&file.name) && !adopted.contains(&file.name);
-        let here: Vec<&File> = self.files.iter().filter(is_here).collect();
+        let Self { uploaded_names, adopted, .. } = self;
+        let is_here = |file: &&WrittenShard| {
+            !uploaded_names.contains_key(&file.name) && !adopted.contains(&file.name)
+        };
+        let here: Vec<&WrittenShard> = self.files.iter().filter(is_here).collect();
         let mut parts = here.into_iter().flat_map(|file| {
             let hashes = Arc::new(FileParts::of(file));
             (0..hashes.count()).map(move |part| (file, Arc::clone(&hashes), part))
         });
-        let check = |(file, hashes, part): (&File, Arc<FileParts>, u64)| {
+        let check = |(file, hashes, part): (&WrittenShard, Arc<FileParts>, u64)| {
             let path = work.join(&file.name);
             let is_whole = match &*hashes {
                 FileParts::Whole => own_files::is_whole(&path, file.bytes, &file.blake3, control)?,
@@ -73,7 +74,7 @@ enum FileParts {
 }
 
 impl FileParts {
-    fn of(file: &File) -> Self {
+    fn of(file: &WrittenShard) -> Self {
         let whole = Hash::from_hex(&file.blake3).ok().filter(|_| !file.parts.is_empty());
         let hashes = whole.and_then(|whole| PartHashes::parse(whole, &file.parts, file.bytes));
         hashes.map_or(Self::Whole, |hashes| Self::Parts { hashes, bytes: file.bytes })

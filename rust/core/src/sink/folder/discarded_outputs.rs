@@ -16,7 +16,7 @@ use crate::sink::file_names::{LOCK, MANIFEST, REPORT, SPLIT_HASHES, TOKENS, WORK
 use crate::sink::groups::group_files;
 use crate::sink::manifest::Manifest;
 use crate::util::control::Control;
-use crate::util::disk::frames::MARK;
+use crate::util::disk::checksummed_frames::MARK;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{
@@ -91,7 +91,7 @@ impl<'a> LockedOutput<'a> {
     }
 
     /// Makes the folder `new` beside it, of the same access, unless it is there.
-    pub fn make_alike(&self, new: &Path) -> Result<()> {
+    pub fn create_with_same_access(&self, new: &Path) -> Result<()> {
         match fs::create_dir(new) {
             Ok(()) => {
                 let access = self.dir.metadata().map_err(Error::io(self.dir))?.permissions();

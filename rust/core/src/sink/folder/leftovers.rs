@@ -10,7 +10,7 @@ use crate::sink::file_names::{
     GROUPS, GROUPS_REMOVED, LOCK, MANIFEST, REPLACED, STARTED, STARTED_NEW, WORK,
 };
 use crate::sink::manifest::Manifest;
-use crate::sink::work_names::{Written, foreign};
+use crate::sink::work_names::{WrittenNames, foreign};
 use crate::util::control::Control;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -38,7 +38,7 @@ impl Leftovers {
         if started.is_none() && work.join(STARTED).symlink_metadata().is_ok() {
             return Err(unread(dir, STARTED)?);
         }
-        let written = started.as_ref().map(|started| Written::find(&work, &started.job));
+        let written = started.as_ref().map(|started| WrittenNames::find(&work, &started.job));
         for entry in fs::read_dir(&work).map_err(Error::io(&work))? {
             let entry = entry.map_err(Error::io(&work))?;
             let ours = entry.file_type().is_ok_and(|it| it.is_file())

@@ -14,7 +14,7 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::{LOCK, SHARDS, STARTED, WORK};
 use crate::sink::shared_failure::SharedFailure;
-use crate::sink::work_names::{self, Written};
+use crate::sink::work_names::{self, WrittenNames};
 use crate::util::control::Control;
 use crate::util::disk::regular::{self, Links, is_at};
 use crate::util::disk::removal::{
@@ -88,7 +88,7 @@ impl Lock {
                         waited = true;
                         thread::sleep(POLL);
                     }
-                    Err(TryLockError::WouldBlock) => return Err(taken(dir)),
+                    Err(TryLockError::WouldBlock) => return Err(busy_error(dir)),
                     Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
                         break;
                     }
@@ -118,7 +118,7 @@ impl Lock {
     }
 
     /// Tells the waiting runs the error of this run. They have the same file open, even after it is removed.
-    pub(crate) fn tell(&mut self, job: String, failure: SharedFailure) {
+    pub(crate) fn publish_failure(&mut self, job: String, failure: SharedFailure) {
         // If the message cannot be written, the waiting runs run the job themselves.
         let _ = self.file.set_len(0);
         let _ = self.file.rewind();
@@ -160,7 +160,7 @@ pub(crate) struct WorkFiles<'a> {
     work: &'a Path,
     job: &'a Identity,
     /// The files that runs have written there, read at the first request.
-    written: OnceCell<Written>,
+    written: OnceCell<WrittenNames>,
 }
 
 impl WorkFiles<'_> {
@@ -179,7 +179,7 @@ impl Evidence<Disk> for WorkFiles<'_> {
     fn claim(&self, path: &PathBuf) -> Claim<Stamp> {
         let name = path.file_name().and_then(OsStr::to_str);
         let is_inside = path.parent() == Some(self.work) && Stamp::at(path).is_some();
-        let written = || self.written.get_or_init(|| Written::find(self.work, self.job));
+        let written = || self.written.get_or_init(|| WrittenNames::find(self.work, self.job));
         let is_ours = is_inside && name.is_some_and(|name| written().has(name));
         if is_ours { Claim::Name } else { Claim::None }
     }
@@ -226,7 +226,7 @@ impl SharedLock {
                     thread::sleep(POLL);
                     continue;
                 }
-                Err(TryLockError::WouldBlock) => return Err(taken(dir)),
+                Err(TryLockError::WouldBlock) => return Err(busy_error(dir)),
                 Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => false,
                 Err(TryLockError::Error(error)) => return Err(Error::io(path)(error)),
             };
@@ -304,7 +304,7 @@ pub(crate) fn refuse_no_folder(dir: &Path) -> Result<()> {
 }
 
 /// The error for a folder that another run writes to.
-pub(crate) fn taken(dir: &Path) -> Error {
+pub(crate) fn busy_error(dir: &Path) -> Error {
     let reason = message![
         "another run is writing here; pass ",
         set("exists.wait", true),

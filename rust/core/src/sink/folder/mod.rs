@@ -1,4 +1,4 @@
-//! [`Folder`]: an output folder from the first batch to the manifest.
+//! [`OutputFolder`]: an output folder from the first batch to the manifest.
 //!
 //! [`start_or_resume`] begins or goes on, [`output_folder`] writes shard after shard, [`publish_outputs`] puts them in their places.
 
@@ -16,5 +16,5 @@ mod start_or_resume;
 mod taken_over_shards;
 mod uploading;
 
-pub use output_folder::Folder;
+pub use output_folder::OutputFolder;
 pub(super) use start_or_resume::{prepare, tidy};

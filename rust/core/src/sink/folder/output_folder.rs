@@ -1,4 +1,4 @@
-//! [`Folder`]: an output folder that one run writes to, shard after shard.
+//! [`OutputFolder`]: an output folder that one run writes to, shard after shard.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,29 +15,29 @@ use super::output_survey;
 use super::own_files::OwnFiles;
 use super::renamed_files::RenamedFiles;
 use crate::config::identity::Identity;
-use crate::config::{Coding, Split};
+use crate::config::{RowEncoding, Split};
 use crate::error::{Error, Result};
 use crate::report::timing::Stages;
 use crate::sink::Sink;
 use crate::sink::bucket::uploads::Uploads;
 use crate::sink::file_names::BLOCKS;
 use crate::sink::formats::cells::ColumnNumbers;
-use crate::sink::manifest::File;
-use crate::sink::shards::arrangement::Arrangement;
+use crate::sink::manifest::WrittenShard;
 use crate::sink::shards::finished_list::FinishedList;
+use crate::sink::shards::folder_layout::FolderLayout;
+use crate::sink::shards::row_threads::RowThreads;
 use crate::sink::shards::shard::Shard;
-use crate::sink::shards::shard_names::{Series, is_of_input};
+use crate::sink::shards::shard_names::{ShardSeries, is_of_input};
 use crate::sink::shards::shard_size::ShardSize;
-use crate::sink::shards::threads::RowThreads;
 use crate::sink::shared_failure::SharedFailure;
 use crate::util::control::Control;
 use crate::util::disk::removal::remove_empty;
 
 /// An output folder that only this run writes to.
 ///
-/// If it is dropped before [`Folder::finish`] has succeeded, the next run of the job resumes from the files left in it,
-/// unless [`Folder::fail`] has removed them.
-pub struct Folder {
+/// If it is dropped before [`OutputFolder::finish`] has succeeded, the next run of the job resumes from the files left in it,
+/// unless [`OutputFolder::fail`] has removed them.
+pub struct OutputFolder {
     pub(super) dir: PathBuf,
     /// True if this run made the folder, and removes it if it fails.
     pub(super) created: bool,
@@ -46,20 +46,20 @@ pub struct Folder {
     pub(super) job: Arc<Identity>,
     pub(super) recipe: Option<String>,
     pub(super) now: NaiveDateTime,
-    pub(super) coding: Coding,
+    pub(super) coding: RowEncoding,
     /// The size of the current shard.
     pub(super) size: ShardSize,
-    pub(super) arrangement: Arrangement,
+    pub(super) arrangement: FolderLayout,
     /// The series of the current shards.
-    pub(super) series: Box<Series>,
+    pub(super) series: Box<ShardSeries>,
     pub(super) shard: Option<Box<Shard>>,
     pub(super) threads: RowThreads,
-    /// The time that shards took, of those finished since the last [`Folder::settle`].
+    /// The time that shards took, of those finished since the last [`OutputFolder::settle`].
     pub(super) spent: Stages,
     /// The finished shards.
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<WrittenShard>,
     /// The names of finished shards that lie in the bucket in which the output will lie, by their names in the work folder.
-    pub(super) elsewhere: HashMap<String, String>,
+    pub(super) uploaded_names: HashMap<String, String>,
     /// The names of finished shards whose hash was compared when they were taken over from elsewhere, or that stay what they are.
     pub(super) adopted: HashSet<String>,
     /// The rows of the output to which this job appends.
@@ -79,7 +79,7 @@ pub struct Folder {
     pub(super) control: Control,
 }
 
-impl Folder {
+impl OutputFolder {
     /// Fails with [`Error::Output`] if other files are in the place of shards that are named after `stems`.
     pub fn reserve(&self, stems: &[String]) -> Result<()> {
         let is_taken =
@@ -103,10 +103,10 @@ impl Folder {
     pub fn begin(&mut self, stem: String) -> Result<u64> {
         self.close_shard()?;
         let behind = match &*self.series {
-            Series::Split(_) => 0,
-            Series::Input { behind, .. } => behind + self.in_series(),
+            ShardSeries::Split(_) => 0,
+            ShardSeries::Input { behind, .. } => behind + self.in_series(),
         };
-        *self.series = Series::Input { stem, behind };
+        *self.series = ShardSeries::Input { stem, behind };
         Ok(self.files[behind..][..self.in_series()].iter().map(|file| file.rows).sum())
     }
 
@@ -114,7 +114,7 @@ impl Folder {
         let mut shard = if let Some(shard) = self.shard.take() {
             shard
         } else {
-            if let Series::Split(_) = *self.series {
+            if let ShardSeries::Split(_) = *self.series {
                 // Unlisted shards up to the next number are known as this job's.
                 self.list.sync()?;
             }
@@ -151,12 +151,12 @@ impl Folder {
         if let (Some(failure), Some(lock), false) =
             (SharedFailure::of(error), &mut self.lock, self.cannot_resume)
         {
-            lock.tell(self.job.name(), failure);
+            lock.publish_failure(self.job.name(), failure);
         }
         if self.cannot_resume || !error.may_pass() {
             self.shard = None;
             self.threads.end();
-            self.placed.take_back();
+            self.placed.move_back();
             let _ = self.clear(|_| false);
         }
     }
@@ -180,7 +180,7 @@ impl Folder {
     }
 }
 
-impl Sink for Folder {
+impl Sink for OutputFolder {
     fn rows(&self) -> u64 {
         self.files.iter().map(|file| file.rows).sum::<u64>() - self.earlier_rows
     }
@@ -188,7 +188,7 @@ impl Sink for Folder {
     /// Ends the current shard.
     fn begin_split(&mut self, split: Split) -> Result<()> {
         self.close_shard()?;
-        *self.series = Series::Split(split);
+        *self.series = ShardSeries::Split(split);
         Ok(())
     }
 
@@ -230,12 +230,12 @@ impl Sink for Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for OutputFolder {
     fn drop(&mut self) {
         // A failure has nobody to be reported to. The unfinished shard is removed, by the next run if it stays.
         self.shard = None;
         self.threads.end();
-        self.placed.take_back();
+        self.placed.move_back();
         self.lock = None;
         if self.created {
             // This removes the folder only if it is empty.
@@ -244,7 +244,7 @@ impl Drop for Folder {
     }
 }
 
-impl fmt::Debug for Folder {
+impl fmt::Debug for OutputFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Folder")
             .field("dir", &self.dir)

@@ -15,12 +15,12 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::report::listed_path::ListedPath;
 use crate::sink::file_names::{MANIFEST, REPORT, TOKENS, is_shard_of};
-use crate::sink::manifest::{File, Manifest, TokensFile};
-use crate::sink::shards::arrangement::{Arrangement, split_of};
+use crate::sink::manifest::{Manifest, TokensFile, WrittenShard};
+use crate::sink::shards::folder_layout::{FolderLayout, split_of};
 use crate::util::control::Control;
-use crate::util::disk::frames::Frames;
+use crate::util::disk::checksummed_frames::ChecksummedFrames;
 use crate::util::disk::hex_hash::HexHash;
-use crate::util::disk::inside_folder::Bounds;
+use crate::util::disk::inside_folder::FolderBounds;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::wording::{Message, message, set};
@@ -30,7 +30,7 @@ const NAMED: usize = 5;
 
 /// True if a file of this name is in the way of a run: the run may write it, or readers would take it for a
 /// shard.
-pub(crate) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
+pub(crate) fn is_in_the_way(name: &str, arrangement: FolderLayout) -> bool {
     [REPORT, MANIFEST, TOKENS].contains(&name)
         || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
         || arrangement.places(name)
@@ -80,7 +80,7 @@ pub(crate) fn holds_files(
 
 /// True if the shards and tokens of a folder have the hashes that a manifest lists.
 fn has_hashes(dir: &Path, manifest: &Manifest, control: &Control) -> Result<bool> {
-    for File { name, bytes, blake3, .. } in &manifest.files {
+    for WrittenShard { name, bytes, blake3, .. } in &manifest.files {
         if !own_files::is_whole(&dir.join(name), *bytes, blake3, control)? {
             return Ok(false);
         }
@@ -164,7 +164,7 @@ pub fn kept(dir: &Path) -> Result<KeptTokens> {
         return refused(format!("cannot be packed again: {}", damage.words).into());
     }
     let path = dir.join(TOKENS);
-    let frames = regular::open(&path, links).and_then(|file| Frames::scan(&file));
+    let frames = regular::open(&path, links).and_then(|file| ChecksummedFrames::scan(&file));
     let frames = frames.map_err(Error::io(&*path))?;
     if frames.end != tokens.bytes || frames.digest.to_hex().as_str() != tokens.blake3 {
         return refused(format!("cannot be packed again: `{TOKENS}` has changed").into());
@@ -234,7 +234,7 @@ impl FinishedOutput {
     }
 
     /// Its shards of a split, in order.
-    pub(crate) fn shards(&self, split: Split) -> Vec<(PathBuf, File)> {
+    pub(crate) fn shards(&self, split: Split) -> Vec<(PathBuf, WrittenShard)> {
         let shards = self.manifest.files.iter().filter(|it| split_of(&it.name) == split);
         shards.map(|it| (self.dir.join(&it.name), it.clone())).collect()
     }
@@ -257,7 +257,7 @@ pub fn finished_output(dir: &Path) -> Result<FinishedOutput> {
 }
 
 /// A file of a finished folder that is missing or has changed.
-struct Damage {
+struct DamagedFile {
     words: String,
     /// True if the file exists with another content, so that it may belong to somebody else.
     changed: bool,
@@ -265,7 +265,7 @@ struct Damage {
 
 /// The first file of a finished folder that is missing or has changed. Shards and tokens are checked by size,
 /// small files by hash.
-fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<Damage>> {
+fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<DamagedFile>> {
     let shards = manifest.files.iter().map(|file| (file.name.as_str(), file.bytes, None));
     damage_of(dir, shards.chain(kept_files(manifest)), links)
 }
@@ -285,9 +285,9 @@ fn damage_of<'a>(
     dir: &Path,
     files: impl Iterator<Item = (&'a str, u64, Option<&'a str>)>,
     links: Links,
-) -> Result<Option<Damage>> {
+) -> Result<Option<DamagedFile>> {
     let bounds = match links {
-        Links::Followed => Some(Bounds::of(dir).map_err(Error::io(dir))?),
+        Links::Followed => Some(FolderBounds::of(dir).map_err(Error::io(dir))?),
         Links::Refused => None,
     };
     for (name, bytes, hash) in files {
@@ -295,7 +295,7 @@ fn damage_of<'a>(
         let found = match &bounds {
             Some(bounds) if bounds.path_of(Path::new(name)).is_none() => {
                 let words = format!("`{name}` is a link that leads out of the folder");
-                return Ok(Some(Damage { words, changed: true }));
+                return Ok(Some(DamagedFile { words, changed: true }));
             }
             Some(_) => path.metadata(),
             None => path.symlink_metadata(),
@@ -308,11 +308,14 @@ fn damage_of<'a>(
             Ok(_) if hash.map_or(Ok(true), |hash| holds(&path, hash, links))? => continue,
             Ok(_) => "has changed".to_owned(),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Some(Damage { words: format!("`{name}` is missing"), changed: false }));
+                return Ok(Some(DamagedFile {
+                    words: format!("`{name}` is missing"),
+                    changed: false,
+                }));
             }
             Err(error) => return Err(Error::io(path)(error)),
         };
-        return Ok(Some(Damage { words: format!("`{name}` {changed}"), changed: true }));
+        return Ok(Some(DamagedFile { words: format!("`{name}` {changed}"), changed: true }));
     }
     Ok(None)
 }
@@ -339,10 +342,10 @@ pub(crate) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) ->
             return refuse(format!("holds the output of a job that differs in {differences}"));
         }
         return match damage(dir, &manifest, Links::Refused)? {
-            Some(Damage { words, changed: false }) => {
+            Some(DamagedFile { words, changed: false }) => {
                 refuse(format!("holds the output of this job, but {words}"))
             }
-            Some(Damage { words, changed: true }) => {
+            Some(DamagedFile { words, changed: true }) => {
                 let reason = message![
                     format!("holds the output of this job, but {words}; move it away and pass "),
                     set("exists", "overwrite"),
@@ -373,7 +376,7 @@ pub(crate) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) ->
 }
 
 /// Fails with [`Error::Output`] if there are `others`: files in the folder that fastpack did not write.
-pub(crate) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement) -> Result<()> {
+pub(crate) fn refuse_all(dir: &Path, others: &[String], arrangement: FolderLayout) -> Result<()> {
     if others.is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::sink::file_names;
 use crate::sink::file_names::{MANIFEST, REPLACED, TOKENS};
 use crate::sink::manifest::{Manifest, SizedFile};
 use crate::util::control::Control;
-use crate::util::disk::frames::FramesHasher;
+use crate::util::disk::checksummed_frames::FramesHasher;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{Claim, Disk, Evidence, Stamp, prove, remove_file};

@@ -1,19 +1,19 @@
-//! [`Folder::finish`]: puts the finished shards, the report and last the manifest in their places.
+//! [`OutputFolder::finish`]: puts the finished shards, the report and last the manifest in their places.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::output_folder::Folder;
+use super::output_folder::OutputFolder;
 use super::renamed_files::{flat, sync, write};
 use crate::config::Split;
 use crate::error::Result;
 use crate::report::listed_path::ListedPath;
 use crate::sink::file_names::{BLOCKS, MANIFEST, MANIFEST_NEW, REPORT, TOKENS, is_shard_of};
 use crate::sink::groups::group_files;
-use crate::sink::manifest::{File, Manifest, MetadataFile, TokensFile};
+use crate::sink::manifest::{Manifest, MetadataFile, TokensFile, WrittenShard};
 use crate::util::disk::hex_hash::HexHash;
 
-impl Folder {
+impl OutputFolder {
     /// Compares the shards with the hashes that they were written with, and renames them into place, and the tokens if they are
     /// kept. Then writes `report.json`, and last
     /// the manifest with the hash of each input's content.
@@ -49,8 +49,9 @@ impl Folder {
         self.refuse_changed(tokens.as_ref())?;
         if self.job.appended_to.is_some() {
             // Each split is read in the order of the list.
-            let split =
-                |file: &File| Split::ALL.into_iter().position(|it| is_shard_of(it, &file.name));
+            let split = |file: &WrittenShard| {
+                Split::ALL.into_iter().position(|it| is_shard_of(it, &file.name))
+            };
             self.files.sort_by_key(split);
         }
         let described = self.arrangement.describe(self.work(), &self.files)?;
@@ -82,7 +83,9 @@ impl Folder {
         owned.remove(&lock.as_ref().expect("it is held").files(job))?;
         sync(&self.dir)?;
         let placed = self.files.iter().zip(&manifest.files);
-        for (file, placed) in placed.filter(|(file, _)| !self.elsewhere.contains_key(&file.name)) {
+        for (file, placed) in
+            placed.filter(|(file, _)| !self.uploaded_names.contains_key(&file.name))
+        {
             self.placed.place(work.join(&file.name), &self.dir, &placed.name)?;
         }
         if manifest.tokens.is_some() {

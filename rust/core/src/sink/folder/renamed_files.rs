@@ -57,7 +57,7 @@ impl RenamedFiles {
     }
 
     /// Moves the files back, since a partial output is useless.
-    pub(crate) fn take_back(&mut self) {
+    pub(crate) fn move_back(&mut self) {
         let Self { files, folders } = mem::take(self);
         for (work, place, stamp) in files {
             if Stamp::at(&place) == stamp {

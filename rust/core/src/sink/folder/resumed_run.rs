@@ -7,18 +7,18 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 
 use super::leftovers::Leftovers;
-use super::output_folder::Folder;
+use super::output_folder::OutputFolder;
 use super::own_files::{self, OwnFiles};
 use super::renamed_files::sync;
 use crate::error::{Error, Result};
 use crate::sink::file_names::{BLOCKS, BLOCKS_NEW, STARTED, STARTED_NEW, TOKENS};
 use crate::sink::groups::group_files;
-use crate::sink::manifest::{File, Manifest};
+use crate::sink::manifest::{Manifest, WrittenShard};
 use crate::sink::shards::finished_list::FinishedList;
 use crate::util::control::Control;
 use crate::util::disk::regular;
 
-impl Folder {
+impl OutputFolder {
     /// Removes the remains of an output that was being placed or replaced, and the leftovers of another job.
     /// Then records the running job, so that a later run can tell whose leftovers it finds. In this order the
     /// leftovers of one job are never taken for those of another.
@@ -54,7 +54,8 @@ impl Folder {
             let work = self.work().join(&file.name);
             if !own_files::is_whole(&work, file.bytes, &file.blake3, control)? {
                 // The shard may be in its place already, and was found whole there.
-                let is_it = |it: &&File| it.blake3 == file.blake3 && remains.contains(&it.name);
+                let is_it =
+                    |it: &&WrittenShard| it.blake3 == file.blake3 && remains.contains(&it.name);
                 let placed = placing.and_then(|placing| placing.files.iter().find(is_it));
                 let Some(placed) = placed else { break };
                 remains.fetch(&placed.name, &self.files_of_work(), &file.name)?;

@@ -8,7 +8,7 @@ use chrono::NaiveDateTime;
 
 use super::leftovers::Leftovers;
 use super::lock::Lock;
-use super::output_folder::Folder;
+use super::output_folder::OutputFolder;
 use super::output_survey;
 use super::renamed_files::RenamedFiles;
 use crate::config::identity::Identity;
@@ -18,11 +18,11 @@ use crate::report::timing::Stages;
 use crate::sink::file_names::WORK;
 use crate::sink::groups::group_files;
 use crate::sink::manifest::Manifest;
-use crate::sink::shards::arrangement::Arrangement;
 use crate::sink::shards::finished_list::FinishedList;
-use crate::sink::shards::shard_names::Series;
+use crate::sink::shards::folder_layout::FolderLayout;
+use crate::sink::shards::row_threads::RowThreads;
+use crate::sink::shards::shard_names::ShardSeries;
 use crate::sink::shards::shard_size::ShardSize;
-use crate::sink::shards::threads::RowThreads;
 use crate::util::control::Control;
 use crate::util::disk::regular;
 
@@ -34,10 +34,10 @@ pub(in crate::sink) fn prepare(
     lock: Lock,
     created: bool,
     control: &Control,
-) -> Result<Folder> {
+) -> Result<OutputFolder> {
     let (dir, name) = (&output.dir, job.name());
     let left = Leftovers::find(dir)?;
-    let arrangement = Arrangement::of(output);
+    let arrangement = FolderLayout::of(output);
     if !output.overwrite {
         output_survey::refuse_other_jobs(dir, job, &left)?;
     }
@@ -51,7 +51,7 @@ pub(in crate::sink) fn prepare(
     } else {
         output_survey::refuse_all(dir, &owned.others, arrangement)?;
     }
-    let mut folder = Folder {
+    let mut folder = OutputFolder {
         dir: dir.clone(),
         created,
         cannot_resume: output.cannot_resume,
@@ -61,12 +61,12 @@ pub(in crate::sink) fn prepare(
         coding: output.coding,
         size: ShardSize::of(output.shard_bytes),
         arrangement,
-        series: Box::new(Series::Split(Split::Train)),
+        series: Box::new(ShardSeries::Split(Split::Train)),
         shard: None,
         threads: RowThreads::new(control),
         spent: Stages::default(),
         files: Vec::new(),
-        elsewhere: HashMap::new(),
+        uploaded_names: HashMap::new(),
         adopted: HashSet::new(),
         earlier_rows: 0,
         replaced: None,

@@ -4,29 +4,29 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::output_folder::Folder;
+use super::output_folder::OutputFolder;
 use crate::config::Split;
 use crate::error::{Error, Result};
 use crate::sink::Sink;
 use crate::sink::folder::output_survey::FinishedOutput;
-use crate::sink::manifest::{File, TokensFile};
+use crate::sink::manifest::{TokensFile, WrittenShard};
 use crate::util::control::Control;
-use crate::util::disk::frames::Frames;
+use crate::util::disk::checksummed_frames::ChecksummedFrames;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{prove, remove_file};
 use crate::util::start_thread::FILE_THREADS;
 use crate::util::threads_in_order::ordered;
 
-impl Folder {
+impl OutputFolder {
     /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.
-    pub fn adopt(&mut self, shards: &[(PathBuf, File)], control: &Control) -> Result<()> {
+    pub fn adopt(&mut self, shards: &[(PathBuf, WrittenShard)], control: &Control) -> Result<()> {
         let named = self.numbered(shards)?;
         // Whose they are is known once they are listed.
         named.iter().try_for_each(|(_, shard)| self.list.add(shard))?;
         self.list.sync()?;
         let (work, mut left) = (self.work(), named.into_iter());
-        let link = |(from, shard): (&Path, File)| -> Result<File> {
+        let link = |(from, shard): (&Path, WrittenShard)| -> Result<WrittenShard> {
             control.tick()?;
             regular::link(from, &work.join(&shard.name)).map_err(Error::io(from))?;
             Ok(shard)
@@ -60,10 +60,10 @@ impl Folder {
     }
 
     /// [`adopt`](Self::adopt) of shards that stay in the bucket in which the output will lie, where they are copied.
-    pub fn adopt_in_bucket(&mut self, shards: &[(PathBuf, File)]) -> Result<()> {
+    pub fn adopt_in_bucket(&mut self, shards: &[(PathBuf, WrittenShard)]) -> Result<()> {
         for (from, shard) in self.numbered(shards)? {
             let from = from.to_string_lossy().into_owned();
-            self.elsewhere.insert(shard.name.clone(), from);
+            self.uploaded_names.insert(shard.name.clone(), from);
             self.files.push(shard);
         }
         Ok(())
@@ -73,18 +73,21 @@ impl Folder {
     pub fn in_bucket(&self) -> HashMap<String, String> {
         let placed = self.arrangement.place(&self.files);
         let named = self.files.iter().zip(placed).filter_map(|(file, placed)| {
-            Some((placed.name, self.elsewhere.get(&file.name)?.clone()))
+            Some((placed.name, self.uploaded_names.get(&file.name)?.clone()))
         });
         named.collect()
     }
 
     /// Shards from elsewhere by the names that they get as the last ones of the current series.
-    fn numbered<'a>(&mut self, shards: &'a [(PathBuf, File)]) -> Result<Vec<(&'a Path, File)>> {
+    fn numbered<'a>(
+        &mut self,
+        shards: &'a [(PathBuf, WrittenShard)],
+    ) -> Result<Vec<(&'a Path, WrittenShard)>> {
         self.close_shard()?;
         let numbers = self.in_series()..;
         let named = shards.iter().zip(numbers).map(|((from, shard), number)| {
             let name = self.series.name(number, self.coding.format);
-            (&**from, File { name, ..shard.clone() })
+            (&**from, WrittenShard { name, ..shard.clone() })
         });
         Ok(named.collect())
     }
@@ -107,7 +110,7 @@ impl Folder {
             io::copy(&mut log_file, &mut joined).map_err(Error::io(&*path))?;
         }
         joined.sync_all().map_err(Error::io(&*path))?;
-        let frames = Frames::scan(&joined).map_err(Error::io(&*path))?;
+        let frames = ChecksummedFrames::scan(&joined).map_err(Error::io(&*path))?;
         if frames.found.len() as u64 != blocks {
             let reason =
                 "holds tokens of a group that are damaged; move `.fastpack` away, and pack again";

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::output_folder::Folder;
+use super::output_folder::OutputFolder;
 use crate::error::Result;
 use crate::sink::bucket::uploads::Uploads;
-use crate::sink::manifest::File;
+use crate::sink::manifest::WrittenShard;
 
-impl Folder {
+impl OutputFolder {
     /// Gives each shard to `uploads` once it is finished, first those of a stopped run. In a bucket they will have the names that
     /// they have in the work folder.
     pub fn upload_to(&mut self, uploads: Arc<Uploads>) {
@@ -18,7 +18,7 @@ impl Folder {
     }
 
     /// Lists a shard that is finished.
-    pub(super) fn list_finished(&mut self, file: File) -> Result<()> {
+    pub(super) fn list_finished(&mut self, file: WrittenShard) -> Result<()> {
         self.list.add(&file)?;
         if let Some(uploads) = &self.uploads {
             uploads.take(&self.work().join(&file.name), &file);

@@ -14,7 +14,7 @@ use ::arrow::error::ArrowError;
 use ::arrow::record_batch::RecordBatch;
 use ::parquet::arrow::arrow_writer::ArrowColumnChunk;
 
-use crate::config::{Coding, Format};
+use crate::config::{Format, RowEncoding};
 
 pub use jsonl::line_fault;
 pub(super) use msgpack::head as msgpack_head;
@@ -44,7 +44,7 @@ pub(super) enum Envelope {
 impl RowEncoder {
     /// The encoder of a file, its envelope, and the bytes that it begins with.
     pub(super) fn new(
-        coding: Coding,
+        coding: RowEncoding,
         schema: &SchemaRef,
     ) -> Result<(Self, Envelope, Vec<Buffer>), ArrowError> {
         Ok(match coding.format {

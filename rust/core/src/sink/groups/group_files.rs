@@ -13,7 +13,7 @@ use crate::sink::file_names::{
     GROUPS, GROUPS_REMOVED, MANIFEST, SHARDS, TOKENS, WORK, number_of_shard,
 };
 use crate::sink::manifest::Manifest;
-use crate::sink::work_names::{Written, is_of_any_job};
+use crate::sink::work_names::{WrittenNames, is_of_any_job};
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{
@@ -42,7 +42,7 @@ pub(crate) const RECORD_ENDING: &str = ".json";
 
 /// The error that ended the last run of a group.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Failed {
+pub(crate) struct GroupFailure {
     /// The message.
     pub(crate) error: String,
 }
@@ -104,7 +104,7 @@ impl Evidence<Disk> for GroupFiles {
                 None => name.starts_with(DECIDED),
             },
             [name, WORK, group, groups, WORK] if is_groups(groups) && is_group(group) => {
-                path.parent().is_some_and(|work| Written::of_any_job(work).has(name))
+                path.parent().is_some_and(|work| WrittenNames::of_any_job(work).has(name))
             }
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! [`Underway`]: a job that is not finished, and the states of its groups.
+//! [`UnfinishedJob`]: a job that is not finished, and the states of its groups.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use super::group_files::{self, FAILED, Failed, LOCK_ENDING, RECORD_ENDING};
+use super::group_files::{self, FAILED, GroupFailure, LOCK_ENDING, RECORD_ENDING};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::{BLOCKS, WORK};
@@ -19,7 +19,7 @@ use crate::util::threads_in_order::ordered;
 
 /// A job that has begun in a folder, and is not finished.
 #[derive(Debug)]
-pub struct Underway {
+pub struct UnfinishedJob {
     /// The identity of the job.
     pub job: Arc<Identity>,
     /// The time at which it began.
@@ -61,7 +61,7 @@ pub enum StepState {
     Stopped,
 }
 
-impl Underway {
+impl UnfinishedJob {
     /// The job that its record and the records of its groups tell of.
     pub(crate) fn of(
         started: Manifest,
@@ -108,7 +108,7 @@ fn states(records: &dyn RecordStore, control: &Control) -> Result<BTreeMap<u64, 
     let mut failed = failed.into_iter();
     let read = |(group, name): (u64, String)| {
         control.tick()?;
-        Ok::<_, Error>((group, object::<Failed>(records, &name)?.map(|failed| failed.error)))
+        Ok::<_, Error>((group, object::<GroupFailure>(records, &name)?.map(|failed| failed.error)))
     };
     let take = |(group, error)| {
         groups.entry(group).or_default().failed = error;

@@ -10,20 +10,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::group_files;
-use super::group_files::{DECIDED, Failed, failed_name, folder_name, lock_name, record_name};
-use super::packed::PackedGroup;
+use super::group_files::{DECIDED, GroupFailure, failed_name, folder_name, lock_name, record_name};
+use super::packed_group::PackedGroup;
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::bucket::uploads::{locked, with_each};
-use crate::sink::folder::lock::taken;
-use crate::sink::folder::{Folder, discarded_outputs, output_survey};
-use crate::sink::manifest::{File, SizedFile};
+use crate::sink::folder::lock::busy_error;
+use crate::sink::folder::{OutputFolder, discarded_outputs, output_survey};
+use crate::sink::manifest::{SizedFile, WrittenShard};
 use crate::sink::store;
-use crate::sink::store::coordination_files::{Hold, explained, object};
+use crate::sink::store::coordination_files::{HeldLock, explained, object};
 use crate::sink::store::job_states;
 use crate::sink::store::job_states::JobState;
-use crate::sink::store::job_store::{JobStore, OpenOutput, Opened};
+use crate::sink::store::job_store::{JobStore, OpenOutput, OpenedJob};
 use crate::util::control::Control;
 use crate::util::disk::sealed;
 use crate::util::message::in_one_line;
@@ -54,7 +54,7 @@ struct ListedRecords {
 
 /// A group that this process works on, until this is dropped.
 #[derive(Debug)]
-pub struct GroupHold(Box<dyn Hold>);
+pub struct GroupHold(Box<dyn HeldLock>);
 
 /// Joins the processes that pack the groups of the job with the identity `job`, or begins the job at the time
 /// `now`.
@@ -65,11 +65,11 @@ pub fn join(
     job: &Arc<Identity>,
     now: NaiveDateTime,
     control: &Control,
-) -> Result<Opened<Groups>> {
+) -> Result<OpenedJob<Groups>> {
     let mut store = store::of(output, job, control)?;
     Ok(match job_states::join(&mut *store, now, control)? {
-        Opened::Ready(now) => Opened::Ready(Groups { store, now, listed: Mutex::default() }),
-        Opened::Finished(report) => Opened::Finished(report),
+        OpenedJob::Ready(now) => OpenedJob::Ready(Groups { store, now, listed: Mutex::default() }),
+        OpenedJob::Finished(report) => OpenedJob::Finished(report),
     })
 }
 
@@ -120,7 +120,7 @@ impl Groups {
     ///
     /// Fails with [`Error::Busy`] if another process works on it, or the job has ended.
     pub fn hold(&self, group: u64, step: &str) -> Result<Option<GroupHold>> {
-        let busy = || taken(&self.folder(group, step));
+        let busy = || busy_error(&self.folder(group, step));
         let hold = self.store.hold(&lock_name(group, step))?.ok_or_else(busy)?;
         // The record is looked for before the job: where the job has ended, its record is removed first.
         if self.store.records().read(&record_name(group, step))?.is_some() {
@@ -213,7 +213,12 @@ impl Groups {
     }
 
     /// Gives shards of packed groups to the output, by their paths.
-    pub fn adopt(&self, to: &mut Folder, of: &[(PathBuf, File)], control: &Control) -> Result<()> {
+    pub fn adopt(
+        &self,
+        to: &mut OutputFolder,
+        of: &[(PathBuf, WrittenShard)],
+        control: &Control,
+    ) -> Result<()> {
         self.store.adopt(to, of, control)
     }
 
@@ -244,7 +249,7 @@ impl Groups {
 
     /// Records the error that ended the run of a group.
     pub fn fail(&self, group: u64, error: &Error) {
-        let text = sealed::seal(&Failed { error: in_one_line(error.to_string()) });
+        let text = sealed::seal(&GroupFailure { error: in_one_line(error.to_string()) });
         // The error itself reaches the caller of this process.
         let _ = self.store.records().write(&failed_name(group), &text);
         self.listed().names.insert(failed_name(group));

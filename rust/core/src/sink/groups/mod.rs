@@ -21,6 +21,6 @@
 pub(super) mod group_files;
 pub(super) mod group_states;
 mod job_groups;
-pub(super) mod packed;
+pub(super) mod packed_group;
 
 pub use job_groups::{Groups, join};

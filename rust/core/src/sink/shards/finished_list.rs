@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::sink::file_names::{SHARDS, SHARDS_NEW};
 use crate::sink::folder::lock::WorkFiles;
-use crate::sink::manifest::File;
+use crate::sink::manifest::WrittenShard;
 use crate::sink::shards::finished_list_lines::line;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
@@ -37,7 +37,7 @@ impl FinishedList {
 
     /// The shards that the folder `work` lists for the job called `job`, in order, up to the first invalid
     /// line.
-    pub(crate) fn read(work: &Path, job: &str) -> Result<Vec<File>> {
+    pub(crate) fn read(work: &Path, job: &str) -> Result<Vec<WrittenShard>> {
         let Self { path, mut last, .. } = Self::new(work, job);
         let mut text = Vec::new();
         let read =
@@ -62,7 +62,12 @@ impl FinishedList {
     }
 
     /// Replaces the list by these shards.
-    pub(crate) fn write(&mut self, job: &str, files: &[File], work: &WorkFiles<'_>) -> Result<()> {
+    pub(crate) fn write(
+        &mut self,
+        job: &str,
+        files: &[WrittenShard],
+        work: &WorkFiles<'_>,
+    ) -> Result<()> {
         let mut last = blake3::hash(job.as_bytes());
         let mut text = Vec::new();
         for file in files {
@@ -83,7 +88,7 @@ impl FinishedList {
     }
 
     /// Adds a shard to the list.
-    pub(crate) fn add(&mut self, file: &File) -> Result<()> {
+    pub(crate) fn add(&mut self, file: &WrittenShard) -> Result<()> {
         let (line, last) = line(file, &self.last);
         let opened = match &mut self.file {
             Some(opened) => opened,

@@ -1,4 +1,4 @@
-//! [`RowWork`]: the work on the rows of a file that a [`ShardFile`](super::file::ShardFile) hands to threads.
+//! [`RowWork`]: the work on the rows of a file that a [`ShardFile`](super::shard_file::ShardFile) hands to threads.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use blake3::hazmat::ChainingValue;
 
-use super::disk::DiskFile;
+use super::disk_file::DiskFile;
 use crate::sink::formats::{EncodedRows, RowEncoder};
 use crate::util::disk::file_hash::hash_of_piece;
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
-use super::file::ShardFile;
-use super::threads::RowThreads;
-use crate::config::{Coding, Format};
+use super::row_threads::RowThreads;
+use super::shard_file::ShardFile;
+use crate::config::{Format, RowEncoding};
 use crate::error::Result;
 use crate::report::timing::Stages;
 use crate::sink::formats::RowGroups;
-use crate::sink::manifest::File;
+use crate::sink::manifest::WrittenShard;
 
 /// A file of rows that is being written.
 pub(crate) struct Shard {
@@ -28,7 +28,7 @@ impl Shard {
     /// Creates the file at `path`, where there must be none.
     pub(crate) fn create(
         path: &Path,
-        coding: Coding,
+        coding: RowEncoding,
         schema: &SchemaRef,
         threads: &RowThreads,
     ) -> Result<Self> {
@@ -65,14 +65,14 @@ impl Shard {
 
     /// Writes the rest to the disk, and returns the manifest entry of the file under the name `name`, and the time that encoding
     /// took.
-    pub(crate) fn close(mut self, name: String) -> Result<(File, Stages)> {
+    pub(crate) fn close(mut self, name: String) -> Result<(WrittenShard, Stages)> {
         let rest = self.groups.as_mut().map(RowGroups::rest).unwrap_or_default();
         if !rest.is_empty() {
             self.hand_over(rest)?;
         }
         let (bytes, hash) = self.file.finish(std::mem::take(&mut self.last), self.count)?;
         let blake3 = hash.whole.to_hex().to_string();
-        let file = File { name, rows: self.count, bytes, blake3, parts: hash.parts };
+        let file = WrittenShard { name, rows: self.count, bytes, blake3, parts: hash.parts };
         Ok((file, self.file.take_spent()))
     }
 

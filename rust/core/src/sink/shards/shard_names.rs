@@ -1,18 +1,18 @@
-//! [`Series`]: the shards of one split or of one input, and their names.
+//! [`ShardSeries`]: the shards of one split or of one input, and their names.
 
 use crate::config::{Format, Split};
 use crate::sink::file_names::{is_shard_of, shard_name};
-use crate::sink::manifest::File;
+use crate::sink::manifest::WrittenShard;
 
 /// The shards of one split or of one input.
-pub(crate) enum Series {
+pub(crate) enum ShardSeries {
     /// A split.
     Split(Split),
     /// An input with shards of its own, after `behind` shards of other inputs.
     Input { stem: String, behind: usize },
 }
 
-impl Series {
+impl ShardSeries {
     /// The name of a shard.
     pub(crate) fn name(&self, number: usize, format: Format) -> String {
         let extension = format.extension();
@@ -24,7 +24,7 @@ impl Series {
     }
 
     /// The number of `files` that are shards of this series.
-    pub(crate) fn whole(&self, files: &[File], format: Format) -> usize {
+    pub(crate) fn whole(&self, files: &[WrittenShard], format: Format) -> usize {
         match self {
             Self::Split(split) => {
                 files.iter().filter(|file| is_shard_of(*split, &file.name)).count()

@@ -14,11 +14,11 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use blake3::hazmat::ChainingValue;
 
-use super::disk::DiskFile;
-use super::file::{ShardContent, ShardFile};
+use super::disk_file::DiskFile;
+use super::row_threads::RowThreads;
 use super::row_work::RowWork;
 use super::shard::Shard;
-use super::threads::RowThreads;
+use super::shard_file::{ShardContent, ShardFile};
 use crate::error::{Error, Result as FileResult};
 use crate::sink::formats::{EncodedRows, Envelope, RowEncoder};
 use crate::util::control::Control;

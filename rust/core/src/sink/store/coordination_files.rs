@@ -1,4 +1,4 @@
-//! [`RecordStore`] and [`Hold`]: the small files and locks by which the processes of a job with groups know of each other.
+//! [`RecordStore`] and [`HeldLock`]: the small files and locks by which the processes of a job with groups know of each other.
 
 use std::fmt;
 use std::fs;
@@ -38,19 +38,19 @@ pub(crate) struct ListedRecord {
 }
 
 /// A lock that this process holds until this is dropped.
-pub(crate) trait Hold: fmt::Debug + Send + Sync {
+pub(crate) trait HeldLock: fmt::Debug + Send + Sync {
     /// Fails with [`Error::Busy`](crate::error::Error::Busy) if another process has taken it.
     fn check(&self, control: &Control) -> Result<()>;
 }
 
 /// The result of work under a lock. If another process has taken the lock meanwhile, what it did there may have made the work
 /// fail in any way, so the error says that.
-pub(crate) fn explained<T>(hold: &dyn Hold, result: Result<T>, control: &Control) -> Result<T> {
+pub(crate) fn explained<T>(hold: &dyn HeldLock, result: Result<T>, control: &Control) -> Result<T> {
     result.map_err(|error| hold.check(control).err().unwrap_or(error))
 }
 
 /// The system takes the lock of an open file from no process that lives.
-impl Hold for fs::File {
+impl HeldLock for fs::File {
     fn check(&self, control: &Control) -> Result<()> {
         control.tick()
     }
@@ -74,7 +74,7 @@ mod tests {
         is_lost: bool,
     }
 
-    impl Hold for FakeHold {
+    impl HeldLock for FakeHold {
         fn check(&self, _: &Control) -> Result<()> {
             let lost = || Err(Error::Busy { path: "packed".into(), reason: "was taken".into() });
             if self.is_lost { lost() } else { Ok(()) }

@@ -10,7 +10,7 @@
 
 use chrono::NaiveDateTime;
 
-use super::job_store::{JobStore, OpenOutput, Opened};
+use super::job_store::{JobStore, OpenOutput, OpenedJob};
 use crate::error::Result;
 use crate::util::control::Control;
 
@@ -42,21 +42,21 @@ pub(crate) fn open(
     store: &dyn JobStore,
     now: NaiveDateTime,
     control: &Control,
-) -> Result<Opened<OpenOutput>> {
+) -> Result<OpenedJob<OpenOutput>> {
     let output = store.output();
     let again = output.overwrite && !output.shared;
     let finished = || if output.cannot_resume { Ok(None) } else { store.finished() };
     // Without a lock: a finished folder may be read-only.
     if !again && let Some(report) = finished()? {
         tidy(store, control)?;
-        return Ok(Opened::Finished(report));
+        return Ok(OpenedJob::Finished(report));
     }
     let alone = store.alone(control)?;
     // The run that held the lock may have finished this job, which must not be repeated.
     if (alone.waited() || !again)
         && let Some(report) = finished()?
     {
-        return Ok(Opened::Finished(report));
+        return Ok(OpenedJob::Finished(report));
     }
     alone.open(now, control)
 }
@@ -66,17 +66,17 @@ pub(crate) fn join(
     store: &mut dyn JobStore,
     now: NaiveDateTime,
     control: &Control,
-) -> Result<Opened<NaiveDateTime>> {
+) -> Result<OpenedJob<NaiveDateTime>> {
     let again = store.output().overwrite && !store.output().shared;
     loop {
         control.tick()?;
         match JobState::of(store)? {
             JobState::Underway(now) if store.share(now, control)? => {
-                return Ok(Opened::Ready(now));
+                return Ok(OpenedJob::Ready(now));
             }
             JobState::Finished(report) if !again => {
                 tidy(store, control)?;
-                return Ok(Opened::Finished(report));
+                return Ok(OpenedJob::Finished(report));
             }
             _ => begin(store, now, control)?,
         }
@@ -107,8 +107,8 @@ pub(crate) fn gather(store: &dyn JobStore, control: &Control) -> Result<JobState
                 return Ok(JobState::Finished(report));
             }
             match alone.open(now, control)? {
-                Opened::Ready(output) => JobState::Underway(output),
-                Opened::Finished(report) => JobState::Finished(report),
+                OpenedJob::Ready(output) => JobState::Underway(output),
+                OpenedJob::Finished(report) => JobState::Finished(report),
             }
         }
         JobState::Finished(report) => JobState::Finished(report),

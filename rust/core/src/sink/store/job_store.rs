@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use super::coordination_files::{Hold, RecordStore};
+use super::coordination_files::{HeldLock, RecordStore};
 use crate::config::Output;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::folder::Folder;
-use crate::sink::groups::packed::PackedGroup;
-use crate::sink::manifest::{File, Manifest, SizedFile};
+use crate::sink::folder::OutputFolder;
+use crate::sink::groups::packed_group::PackedGroup;
+use crate::sink::manifest::{Manifest, SizedFile, WrittenShard};
 use crate::util::control::Control;
 
 /// The place of the output of a job, and of its groups until they are put together.
@@ -52,7 +52,7 @@ pub(crate) trait JobStore: fmt::Debug + Send + Sync {
     fn alone(&self, control: &Control) -> Result<Box<dyn LockedStore + '_>>;
 
     /// Takes the lock of a group; `None` if another process holds it.
-    fn hold(&self, lock: &str) -> Result<Option<Box<dyn Hold>>>;
+    fn hold(&self, lock: &str) -> Result<Option<Box<dyn HeldLock>>>;
 
     /// The folder of the local disk in which a group is packed.
     fn folder(&self, group: &str) -> PathBuf;
@@ -76,7 +76,12 @@ pub(crate) trait JobStore: fmt::Debug + Send + Sync {
     fn forget(&self, group: &str);
 
     /// Gives shards of groups to the output, by their paths in the store.
-    fn adopt(&self, to: &mut Folder, shards: &[(PathBuf, File)], control: &Control) -> Result<()>;
+    fn adopt(
+        &self,
+        to: &mut OutputFolder,
+        shards: &[(PathBuf, WrittenShard)],
+        control: &Control,
+    ) -> Result<()>;
 
     /// Removes the folder of the local disk in which this process has packed groups, unless it is the output itself, or another process
     /// still works there.
@@ -97,12 +102,16 @@ pub(crate) trait LockedStore {
     fn remove_work(&self) -> Result<()>;
 
     /// Opens the output of the job, which begins at the time `now` unless it has begun before. The lock is held until it is closed.
-    fn open(self: Box<Self>, now: NaiveDateTime, control: &Control) -> Result<Opened<OpenOutput>>;
+    fn open(
+        self: Box<Self>,
+        now: NaiveDateTime,
+        control: &Control,
+    ) -> Result<OpenedJob<OpenOutput>>;
 }
 
 /// A job whose output was asked for.
 #[derive(Debug)]
-pub enum Opened<T> {
+pub enum OpenedJob<T> {
     /// It is ready for this process.
     Ready(T),
     /// The `report.json` of the same job, which has finished here before.
@@ -113,16 +122,16 @@ pub enum Opened<T> {
 #[derive(Debug)]
 pub struct OpenOutput {
     /// Its folder on the local disk.
-    pub folder: Folder,
+    pub folder: OutputFolder,
     pub(crate) place: Box<dyn Placement>,
 }
 
 impl OpenOutput {
-    /// Brings the folder to its place after [`Folder::finish`], and releases the output.
+    /// Brings the folder to its place after [`OutputFolder::finish`], and releases the output.
     pub fn finish(self, control: &Control) -> Result<()> {
-        let elsewhere = self.folder.in_bucket();
+        let uploaded_names = self.folder.in_bucket();
         drop(self.folder);
-        self.place.finish(&elsewhere, control)
+        self.place.finish(&uploaded_names, control)
     }
 
     /// Releases the output after the job has failed.
@@ -138,7 +147,7 @@ pub(crate) trait Placement: fmt::Debug {
     /// Brings the folder there. Files that lie elsewhere in the store are named in `elsewhere`, by their names in the folder.
     fn finish(
         self: Box<Self>,
-        elsewhere: &HashMap<String, String>,
+        uploaded_names: &HashMap<String, String>,
         control: &Control,
     ) -> Result<()>;
 

@@ -1,8 +1,8 @@
 //! The stores of the output of a job: a folder of the disk, and a folder of a bucket. This is the only place that chooses between them.
 
-mod bucket;
+mod bucket_store;
 pub(super) mod coordination_files;
-mod disk;
+mod disk_store;
 pub(super) mod job_states;
 pub(super) mod job_store;
 
@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use self::bucket::{BucketRecords, BucketStore};
-use self::disk::{DiskRecords, DiskStore};
+use self::bucket_store::{BucketRecords, BucketStore};
+use self::disk_store::{DiskRecords, DiskStore};
 use self::job_states::JobState;
-use self::job_store::{JobStore, OpenOutput, Opened};
+use self::job_store::{JobStore, OpenOutput, OpenedJob};
 use super::bucket::finished_job_in;
 use super::folder::output_survey::finished_job;
-use super::groups::group_states::Underway;
+use super::groups::group_states::UnfinishedJob;
 use crate::config::identity::Identity;
 use crate::config::{Output, RemoteOutput};
 use crate::error::Result;
-use crate::storage::Target;
+use crate::storage::BucketFolder;
 use crate::util::control::Control;
 
 /// The store of the output of a job.
@@ -53,7 +53,7 @@ pub fn open(
     job: &Arc<Identity>,
     now: NaiveDateTime,
     control: &Control,
-) -> Result<Opened<OpenOutput>> {
+) -> Result<OpenedJob<OpenOutput>> {
     job_states::open(&*of(output, job, control)?, now, control)
 }
 
@@ -62,19 +62,20 @@ pub fn find(
     dir: &Path,
     remote: Option<&RemoteOutput>,
     control: &Control,
-) -> Result<JobState<Underway, Arc<Identity>>> {
+) -> Result<JobState<UnfinishedJob, Arc<Identity>>> {
     let finished = match remote {
         None => {
             if let Some((started, records)) = DiskRecords::find(dir)? {
-                let found = Underway::of(started, &records, control)?;
+                let found = UnfinishedJob::of(started, &records, control)?;
                 return found.on_disk(dir).map(JobState::Underway);
             }
             finished_job(dir)?
         }
         Some(remote) => {
-            let target = Arc::new(Target::open(&remote.url, &remote.storage, control.flag())?);
+            let target =
+                Arc::new(BucketFolder::open(&remote.url, &remote.storage, control.flag())?);
             if let Some((started, records)) = BucketRecords::find(&target)? {
-                return Underway::of(started, &records, control).map(JobState::Underway);
+                return UnfinishedJob::of(started, &records, control).map(JobState::Underway);
             }
             finished_job_in(&target)?
         }

@@ -18,9 +18,9 @@ pub(crate) fn fault(batch: &RecordBatch) -> Option<String> {
     })
 }
 
-type Checked = Result<(), String>;
+type ArrowRuleResult = Result<(), String>;
 
-fn check(array: &dyn Array) -> Checked {
+fn check(array: &dyn Array) -> ArrowRuleResult {
     match array.data_type() {
         DataType::Utf8 => texts(array.as_string::<i32>()),
         DataType::LargeUtf8 => texts(array.as_string::<i64>()),
@@ -66,7 +66,7 @@ fn offsets<O: OffsetSizeTrait>(offsets: &[O], values: usize) -> Result<(usize, u
     }
 }
 
-fn texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Checked {
+fn texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> ArrowRuleResult {
     let ends = texts.value_offsets();
     let (start, end) = offsets(ends, texts.value_data().len())?;
     let bytes = &texts.value_data()[start..end];
@@ -90,12 +90,12 @@ fn texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Checked {
     }
 }
 
-fn lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Checked {
+fn lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrowRuleResult {
     let (start, end) = offsets(lists.value_offsets(), lists.values().len())?;
     check(&lists.values().slice(start, end - start))
 }
 
-fn list_views<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Checked {
+fn list_views<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> ArrowRuleResult {
     let inside = |(at, size): (&O, &O)| {
         let end = at.to_usize().zip(size.to_usize()).and_then(|(at, size)| at.checked_add(size));
         end.is_some_and(|end| end <= lists.values().len())

@@ -1,5 +1,5 @@
 //! Records that the caller holds: tables, values of an iterable.
 
 pub(super) mod arrow_rules;
-pub(super) mod memory;
+pub(super) mod memory_records;
 pub(super) mod reiterable;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::memory::CallerRecords;
+use super::memory_records::CallerRecords;
 use crate::error::Result;
-use crate::source::block::{Block, Content};
+use crate::source::block::{Block, BlockContent};
 use crate::source::discovery::found::SourceFile;
 
 /// Records that the caller gives in order, as often as they are asked for from the beginning.
@@ -27,12 +27,12 @@ pub trait Reiterable: fmt::Debug + Send {
 
 /// Some consecutive records that the caller gave.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Values {
+pub(crate) struct CallerValues {
     bytes: Vec<u8>,
     places: Vec<std::result::Result<Range<usize>, String>>,
 }
 
-impl Values {
+impl CallerValues {
     /// The records of a [`Reiterable`].
     pub(crate) fn of(records: CallerRecords) -> Self {
         match records {
@@ -90,7 +90,7 @@ impl Values {
     pub(crate) fn block(&self, file: &SourceFile, number: usize, first: u64) -> Block {
         let Self { bytes, places } = self.clone();
         let size = bytes.len() as u64;
-        let content = Content::FromMemory { first, bytes, places };
+        let content = BlockContent::FromMemory { first, bytes, places };
         Block::new(&file.path, number, file.source, size, content)
     }
 }

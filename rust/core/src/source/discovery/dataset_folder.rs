@@ -6,7 +6,7 @@ use fastpack_tokenize::loading::regular;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::util::disk::inside_folder::Bounds;
+use crate::util::disk::inside_folder::FolderBounds;
 
 /// The file that lists the files of a dataset.
 pub(crate) const STATE: &str = "state.json";
@@ -68,7 +68,7 @@ impl DatasetIndex {
 
 /// The fields that are read from [`SPLITS`].
 #[derive(Deserialize)]
-struct Splits {
+struct DatasetSplits {
     splits: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ struct Splits {
 pub(crate) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     let refuse = |reason: String| Error::option("files", format!("`{}` {reason}", dir.display()));
     if let Some(text) = text(&dir.join(SPLITS))?
-        && let Ok(Splits { splits }) = serde_json::from_slice(&text)
+        && let Ok(DatasetSplits { splits }) = serde_json::from_slice(&text)
     {
         let mut named: Vec<String> = splits
             .iter()
@@ -96,7 +96,7 @@ pub(crate) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     if named.is_empty() {
         return Err(refuse("is a dataset without rows".to_owned()));
     }
-    let bounds = Bounds::of(dir).map_err(Error::io(dir))?;
+    let bounds = FolderBounds::of(dir).map_err(Error::io(dir))?;
     let inside = |filename: PathBuf| {
         bounds.path_of(&filename).ok_or_else(|| {
             refuse(format!(

@@ -46,12 +46,12 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<FoundFiles> {
             if pattern.as_os_str().is_empty() {
                 return Err(Error::option("files", "holds an empty path"));
             }
-            let locations = if is_url(pattern) || inputs.storage.gives(pattern) {
+            let locations = if is_url(pattern) || inputs.storage.resolves(pattern) {
                 let session = match &mut session {
                     Some(session) => &*session,
                     none => &*none.insert(Session::open(&inputs.storage, control.flag())?),
                 };
-                let search = remote::Search { recursive: inputs.recursive, session, control };
+                let search = remote::RemoteSearch { recursive: inputs.recursive, session, control };
                 search.files(pattern, &mut found.passed_over)?
             } else {
                 let paths = search.paths(pattern, &mut found.passed_over)?;
@@ -71,7 +71,7 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<FoundFiles> {
                     return Err(Error::option("files", reason));
                 }
                 if path.to_str().is_none() {
-                    refuse_alike(path, &mut shown)?;
+                    refuse_same_shown_path(path, &mut shown)?;
                 }
                 let guessed = by_name(path).0.is_none();
                 let file = SourceFile::open(location, number, control)?;
@@ -109,7 +109,7 @@ fn refuse_as_text(path: &Path, reading: &Reading) -> Result<()> {
 
 /// Refuses two files whose paths look alike as text because one is not Unicode: manifests, reports and kept
 /// tokens could not tell them apart.
-fn refuse_alike(path: &Path, shown: &mut HashMap<String, PathBuf>) -> Result<()> {
+fn refuse_same_shown_path(path: &Path, shown: &mut HashMap<String, PathBuf>) -> Result<()> {
     let name = path.display().to_string();
     let first = shown.entry(name).or_insert_with(|| path.to_owned());
     if first == path {
@@ -195,7 +195,7 @@ impl LocalSearch<'_> {
         let mut outputs = FoundOutputs::below(dir);
         for path in self.entries(dir, &mut outputs, passed_over)? {
             self.control.tick()?;
-            if !path.is_file() || outputs.tell(&path) {
+            if !path.is_file() || outputs.is_output_file(&path) {
                 passed_over.push(path);
             } else {
                 entries.push(Location::from(&*path));

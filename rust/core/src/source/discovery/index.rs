@@ -1,4 +1,4 @@
-//! [`Index`]: facts about large files, kept in a folder for the next run.
+//! [`FactIndex`]: facts about large files, kept in a folder for the next run.
 
 use std::path::Path;
 
@@ -20,15 +20,15 @@ const LEAST: u64 = 1 << 20;
 /// Facts about files that take time to find, kept in a folder if there is one. They are found again for a file of another
 /// path, size, time or etag.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Index<'a>(pub(crate) Option<&'a Path>);
+pub(crate) struct FactIndex<'a>(pub(crate) Option<&'a Path>);
 
 /// The content of one file of the folder.
 #[derive(Serialize, Deserialize)]
-struct Kept<T> {
+struct IndexEntry<T> {
     found: T,
 }
 
-impl Index<'_> {
+impl FactIndex<'_> {
     /// The value of `fact` for a file: from the folder, or by `find`.
     pub(crate) fn kept<T: Serialize + DeserializeOwned>(
         self,
@@ -45,11 +45,11 @@ impl Index<'_> {
         let path = dir.join(format!("places-{}.json", &hash[..DIGITS]));
         // One that is not whole, or of another version, is made again.
         if let Ok(Sealed::Whole(text)) = sealed::read(&path, Links::Refused)
-            && let Ok(kept) = serde_json::from_slice::<Kept<T>>(&text)
+            && let Ok(kept) = serde_json::from_slice::<IndexEntry<T>>(&text)
         {
             return Ok(kept.found);
         }
-        let kept = Kept { found: find()? };
+        let kept = IndexEntry { found: find()? };
         sealed::keep(&path, &kept)?;
         Ok(kept.found)
     }

@@ -49,7 +49,7 @@ impl FoundOutputs {
     }
 
     /// True if `path` is a manifest or report beside the rows of a named output.
-    pub(crate) fn tell(&mut self, path: &Path) -> bool {
+    pub(crate) fn is_output_file(&mut self, path: &Path) -> bool {
         let names = [MANIFEST, REPORT];
         path.file_name().is_some_and(|name| names.iter().any(|it| name == *it))
             && path.parent().is_some_and(|folder| self.is_one(folder))
@@ -103,8 +103,11 @@ mod tests {
         }
         for mut outputs in [FoundOutputs::below(&packed), glob("packed/**/*.arrow")] {
             assert_eq!(outputs.holder(&shard), None);
-            assert!(outputs.tell(&packed.join("report.json")) && !outputs.tell(&shard));
-            assert!(!outputs.tell(&other.join("report.json")));
+            assert!(
+                outputs.is_output_file(&packed.join("report.json"))
+                    && !outputs.is_output_file(&shard)
+            );
+            assert!(!outputs.is_output_file(&other.join("report.json")));
         }
     }
 }

@@ -9,7 +9,7 @@ use super::data_files::{data_of_folder, is_by_product, refuse_other_data};
 use super::dataset_folder;
 use crate::error::{Error, Result};
 use crate::source::formats::format::{Container, by_name};
-use crate::storage::{Location, Named, Outputs, Session, public};
+use crate::storage::{FoundObjects, Location, Outputs, Session, public};
 use crate::util::control::Control;
 
 /// The manifest and the report of a folder that fastpack wrote.
@@ -20,14 +20,14 @@ const LARGEST_LIST: u64 = 256 << 20;
 
 /// A search for files in remote storage.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Search<'a> {
+pub(crate) struct RemoteSearch<'a> {
     /// True if the folders inside a folder are searched too.
     pub(crate) recursive: bool,
     pub(crate) session: &'a Session,
     pub(crate) control: &'a Control,
 }
 
-impl Search<'_> {
+impl RemoteSearch<'_> {
     /// The files of one pattern.
     pub(crate) fn files(
         self,
@@ -54,11 +54,11 @@ impl Search<'_> {
 
     fn files_of(self, name: &str, passed_over: &mut Vec<PathBuf>) -> Result<Vec<Location>> {
         match self.session.search(name)? {
-            Named::File(file) => {
+            FoundObjects::File(file) => {
                 refuse_other_data(file.name())?;
                 Ok(vec![file])
             }
-            Named::Files(files, outputs) => {
+            FoundObjects::Files(files, outputs) => {
                 let inside = |file: &Location| is_of_output(file, &outputs, passed_over);
                 let files: Vec<_> = files.into_iter().filter(negate(inside)).collect();
                 if files.is_empty() {
@@ -67,7 +67,9 @@ impl Search<'_> {
                 }
                 Ok(files)
             }
-            Named::Folder(root, files, outputs) => self.folder(&root, files, &outputs, passed_over),
+            FoundObjects::Folder(root, files, outputs) => {
+                self.folder(&root, files, &outputs, passed_over)
+            }
         }
     }
 

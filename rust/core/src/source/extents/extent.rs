@@ -9,13 +9,13 @@ use std::ops::Range;
 use super::frame_lines::FrameExtent;
 use super::line_extent::LineExtent;
 use super::line_file::LineFile;
-use super::places::{ExtentPlace, Placed, line_of, places};
+use super::places::{ExtentPlace, PlacedExtent, line_of, places};
 use super::zstd_frames::ZstdFrames;
 use crate::error::{Origin, Result};
-use crate::source::block::{Block, Content, Reader, short};
+use crate::source::block::{Block, BlockContent, BlockReader, short};
 use crate::source::blocks::Blocks;
 use crate::source::discovery::found::{FilePart, FoundFiles, SourceFile};
-use crate::source::discovery::index::Index;
+use crate::source::discovery::index::FactIndex;
 use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
 use crate::source::formats::mds::MdsExtent;
@@ -23,7 +23,7 @@ use crate::source::formats::parquet;
 use crate::source::input_blocks::InputBlocks;
 use crate::util::control::Control;
 
-pub(crate) use super::places::{Numbering, is_line_file};
+pub(crate) use super::places::{ExtentNumbering, is_line_file};
 
 /// The beginning of an extent of zstd frames.
 #[derive(Clone, Copy, Debug)]
@@ -111,8 +111,8 @@ pub(crate) fn extents(
     files: &[usize],
     parts: &[FilePart],
     most: u64,
-    numbering: Numbering,
-    index: Index<'_>,
+    numbering: ExtentNumbering,
+    index: FactIndex<'_>,
     control: &Control,
 ) -> Result<Vec<Extent>> {
     let mut all = Vec::new();
@@ -121,7 +121,7 @@ pub(crate) fn extents(
         let source = &found.files[file];
         let limited = found.sources[source.source].limit.is_some();
         let places = if limited {
-            vec![Placed {
+            vec![PlacedExtent {
                 bytes: found.bytes_of_source(source.source),
                 first_record: 0,
                 decoded: 0,
@@ -131,7 +131,7 @@ pub(crate) fn extents(
             places(source, &parts[file], most, numbering, index, control)?
         };
         all.extend((0..).zip(places).map(|(number, placed)| {
-            let Placed { bytes, first_record, decoded, place } = placed;
+            let PlacedExtent { bytes, first_record, decoded, place } = placed;
             Extent { file, number, bytes, weight: bytes, first_record, decoded, place }
         }));
     }
@@ -153,7 +153,7 @@ pub(crate) struct ExtentBlocks {
 
 enum ExtentReader {
     Files(Box<Blocks>),
-    Stretch(Box<dyn Reader>),
+    Stretch(Box<dyn BlockReader>),
     Ended,
 }
 
@@ -244,7 +244,7 @@ impl ExtentBlocks {
         };
         if let Some(block) = &block {
             self.left = self.left.saturating_sub(block.size);
-            if let (Content::Broken { .. }, Some(file)) = (&block.content, &self.entered) {
+            if let (BlockContent::Broken { .. }, Some(file)) = (&block.content, &self.entered) {
                 file.unchanged()?;
             }
         } else {
@@ -356,8 +356,8 @@ mod tests {
         let control = Control::default();
         let found = discover(&inputs, &control).expect("a file");
         let parts: Vec<FilePart> = found.files.iter().map(FilePart::whole).collect();
-        let numbering = Numbering { lines: false, records: false };
-        extents(&found, &[0], &parts, 100, numbering, Index(None), &control).expect("a shard")
+        let numbering = ExtentNumbering { lines: false, records: false };
+        extents(&found, &[0], &parts, 100, numbering, FactIndex(None), &control).expect("a shard")
     }
 
     #[test]

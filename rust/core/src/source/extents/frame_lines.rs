@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::compression::Compression;
 use crate::source::decompressed_input::InputBytes;
 use crate::source::discovery::found::SourceFile;
@@ -43,8 +43,8 @@ impl FrameExtent {
     }
 }
 
-impl Reader for FrameExtent {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for FrameExtent {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         let content = self.lines.next_content(control)?;
         let end = self.lines.position();
         self.taken = end.saturating_sub(self.end);
@@ -184,7 +184,9 @@ mod tests {
         let mut extent = FrameExtent::open(file, range, line, false);
         let mut lines = Vec::new();
         while let Some(content) = extent.next_content(&control).expect("a whole file") {
-            let Content::Lines { first_line, bytes, .. } = content else { panic!("{content:?}") };
+            let BlockContent::Lines { first_line, bytes, .. } = content else {
+                panic!("{content:?}")
+            };
             let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
             lines.extend((first_line..).zip(text.split(|byte| *byte == b'\n').map(Vec::from)));
         }

@@ -9,7 +9,7 @@ use std::vec;
 use super::line_file::LineFile;
 use crate::error::{Error, Result};
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::discovery::found::SourceFile;
 use crate::source::index_lines::is_index_line;
 use crate::source::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
@@ -150,8 +150,8 @@ impl LineExtent {
     }
 }
 
-impl Reader for LineExtent {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for LineExtent {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         if !self.next_range(control)? {
             return Ok(None);
         }
@@ -163,7 +163,7 @@ impl Reader for LineExtent {
                 (self.at, self.taken) = (next, next - start);
                 self.line = self.line.map(|line| line + 1);
                 self.file.seek(SeekFrom::Start(next)).map_err(Error::io(&*self.path))?;
-                return Ok(Some(Content::Refused {
+                return Ok(Some(BlockContent::Refused {
                     line,
                     reason: Reason::LineTooLong,
                     message: format!("a line of more than {LONGEST_RECORD} bytes"),
@@ -189,7 +189,7 @@ impl Reader for LineExtent {
             from = end + 1;
             self.line = self.line.map(|line| line + 1);
         }
-        Ok(Some(Content::Values { bytes, places }))
+        Ok(Some(BlockContent::Values { bytes, places }))
     }
 
     fn position(&self) -> u64 {
@@ -271,7 +271,7 @@ pub(crate) fn records_of_lines(
     let mut count = 0;
     while let Some(content) = reader.next_content(control)? {
         count += match content {
-            Content::Values { places, .. } => places.len() as u64,
+            BlockContent::Values { places, .. } => places.len() as u64,
             _ => 1,
         };
     }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::extent::{blocks_of, is_line_file};
 use super::line_extent::LineExtent;
 use crate::error::Result;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::discovery::found::{FilePart, FoundFiles, SourceFile};
-use crate::source::discovery::index::Index;
+use crate::source::discovery::index::FactIndex;
 use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
-use crate::source::formats::mds::Head;
+use crate::source::formats::mds::MdsHead;
 use crate::source::formats::parquet;
 use crate::source::input_blocks::InputBlocks;
 use crate::util::control::Control;
@@ -22,7 +22,7 @@ pub(crate) fn parts(
     found: &FoundFiles,
     sources: &[usize],
     wanted: &Range<u64>,
-    index: Index<'_>,
+    index: FactIndex<'_>,
     control: &Control,
 ) -> Result<Vec<FilePart>> {
     let none = || FilePart { bytes: 0..0, records: 0..0 };
@@ -93,7 +93,7 @@ pub(in crate::source) fn known_count(file: &SourceFile, control: &Control) -> Re
         Container::Arrow => {
             ipc::batches(file).map(|batches| batches.iter().map(|(_, rows)| rows).sum())
         }
-        Container::Mds => Head::of(file, control)?.map(|head| head.records() as u64),
+        Container::Mds => MdsHead::of(file, control)?.map(|head| head.records() as u64),
         _ => None,
     })
 }
@@ -109,10 +109,10 @@ fn counted_lines(
     let mut count = 0_u64;
     while let Some(content) = reader.next_content(control)? {
         let places: Vec<u64> = match content {
-            Content::Values { places, .. } => {
+            BlockContent::Values { places, .. } => {
                 places.into_iter().map(|(offset, _)| offset).collect()
             }
-            Content::Refused { line, .. } => vec![line],
+            BlockContent::Refused { line, .. } => vec![line],
             _ => Vec::new(),
         };
         let offset = |number: u64| {

@@ -11,13 +11,13 @@ use super::frame_lines::FrameExtent;
 use super::line_extent::{beginning, line_behind, records_of_lines, text_of};
 use super::zstd_frames::ZstdFrames;
 use crate::error::{Error, Result};
-use crate::source::block::{Block, Reader};
+use crate::source::block::{Block, BlockReader};
 use crate::source::discovery::found::{FilePart, SourceFile};
-use crate::source::discovery::index::Index;
+use crate::source::discovery::index::FactIndex;
 use crate::source::formats::format::Container;
 use crate::source::formats::ipc;
 use crate::source::formats::ipc::BatchPlace;
-use crate::source::formats::mds::Head;
+use crate::source::formats::mds::MdsHead;
 use crate::source::formats::parquet;
 use crate::source::sizes::BLOCK_BYTES;
 use crate::storage::OpenFile;
@@ -44,7 +44,7 @@ pub(crate) enum ExtentPlace {
     Group { number: usize, first_row: u64 },
     /// Some records of an MDS shard. They are found in its head at once, so no folder keeps them.
     #[serde(skip)]
-    Records { head: Arc<Head>, records: Range<usize> },
+    Records { head: Arc<MdsHead>, records: Range<usize> },
     /// A record batch of an Arrow file, and the number of its first row.
     Batch { batch: BatchPlace, first_row: u64 },
 }
@@ -63,7 +63,7 @@ impl ExtentPlace {
 
 /// The numbering of records and lines.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Numbering {
+pub(crate) struct ExtentNumbering {
     /// True if lines are counted. Otherwise a line is identified by the offset at which it begins, or by its frame
     /// (`number_line` finds its number).
     pub(crate) lines: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Numbering {
 
 /// The place of an extent, with its bytes and the number of its first record.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedExtent {
     pub(crate) bytes: u64,
     pub(crate) first_record: u64,
     pub(crate) decoded: u64,
@@ -85,12 +85,18 @@ pub(crate) fn places(
     file: &SourceFile,
     part: &FilePart,
     most: u64,
-    numbering: Numbering,
-    index: Index<'_>,
+    numbering: ExtentNumbering,
+    index: FactIndex<'_>,
     control: &Control,
-) -> Result<Vec<Placed>> {
-    let whole =
-        || vec![Placed { bytes: file.size, first_record: 0, decoded: 0, place: ExtentPlace::File }];
+) -> Result<Vec<PlacedExtent>> {
+    let whole = || {
+        vec![PlacedExtent {
+            bytes: file.size,
+            first_record: 0,
+            decoded: 0,
+            place: ExtentPlace::File,
+        }]
+    };
     let fact = ("places", part, most, numbering);
     if is_line_file(file)? {
         let lines = || places_of_lines(file, part, most, numbering, control);
@@ -120,7 +126,7 @@ pub(crate) fn places(
         return Ok(places_of_rows(part, placed));
     }
     if file.format.container == Container::Mds
-        && let Some(head) = Head::of(file, control)?
+        && let Some(head) = MdsHead::of(file, control)?
     {
         let head = Arc::new(head);
         let placed = head.stretches(most).into_iter().map(|records| {
@@ -147,9 +153,9 @@ fn places_of_frames(
     ZstdFrames { frames, indexed }: &ZstdFrames,
     part: &FilePart,
     most: u64,
-    numbering: Numbering,
+    numbering: ExtentNumbering,
     control: &Control,
-) -> Result<Vec<Placed>> {
+) -> Result<Vec<PlacedExtent>> {
     let counts_records = numbering.records || part.records != (0..u64::MAX);
     let (mut line, mut first_record) = (1, 0);
     let mut places = Vec::new();
@@ -176,7 +182,7 @@ fn places_of_frames(
             let largest = frames[at..end].iter().map(|frame| frame.decoded).max().unwrap_or(0);
             let bytes = range.end - range.start;
             let place = ExtentPlace::Frames { range, first_line, indexed: *indexed, largest };
-            places.push(Placed { bytes, first_record, decoded: 0, place });
+            places.push(PlacedExtent { bytes, first_record, decoded: 0, place });
         }
         (first_record, at) = (behind, end);
     }
@@ -188,13 +194,18 @@ fn places_of_frames(
 fn places_of_rows<P: FnOnce(u64) -> ExtentPlace>(
     part: &FilePart,
     extents: impl Iterator<Item = (u64, u64, u64, P)>,
-) -> Vec<Placed> {
+) -> Vec<PlacedExtent> {
     let mut first_record = 0_u64;
     let mut places = Vec::new();
     for (rows, bytes, decoded, place) in extents {
         let end = first_record.saturating_add(rows);
         if part.records.start < end && first_record < part.records.end {
-            places.push(Placed { bytes, first_record, decoded, place: place(first_record + 1) });
+            places.push(PlacedExtent {
+                bytes,
+                first_record,
+                decoded,
+                place: place(first_record + 1),
+            });
         }
         first_record = end;
     }
@@ -206,15 +217,15 @@ fn places_of_lines(
     file: &SourceFile,
     part: &FilePart,
     most: u64,
-    numbering: Numbering,
+    numbering: ExtentNumbering,
     control: &Control,
-) -> Result<Vec<Placed>> {
+) -> Result<Vec<PlacedExtent>> {
     let is_numbered = numbering.lines || numbering.records;
     let is_whole = part.bytes == (0..file.size);
     if !is_numbered && is_whole && file.size.div_ceil(most.max(1)) > MOST_CUTS {
         let near = stretches(0..file.size, most);
         return Ok(near
-            .map(|range| Placed {
+            .map(|range| PlacedExtent {
                 bytes: range.end - range.start,
                 first_record: 0,
                 decoded: 0,
@@ -241,7 +252,7 @@ fn places_of_lines(
         if numbering.records {
             record += records_of_lines(file, range.clone(), control)?;
         }
-        places.push(Placed {
+        places.push(PlacedExtent {
             bytes,
             first_record,
             decoded: 0,

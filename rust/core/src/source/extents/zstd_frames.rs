@@ -124,7 +124,7 @@ fn frames(file: &SourceFile, control: &Control) -> Result<Option<Vec<ZstdFrame>>
         Ok(None) if !file.location.is_remote() => walked(file, control)?,
         found => found.map_err(Error::io(&*file.path))?,
     };
-    Ok(found.map(together).filter(|frames| frames.len() > 1))
+    Ok(found.map(join_small_frames).filter(|frames| frames.len() > 1))
 }
 
 /// The frames that a seek table lists, if the file ends with one that fits it.
@@ -161,7 +161,7 @@ fn walked(file: &SourceFile, control: &Control) -> Result<Option<Vec<ZstdFrame>>
     let opened =
         file.location.open_scattered(std::iter::empty()).map_err(Error::io(&*file.path))?;
     let path = Arc::clone(&file.path);
-    let mut window = Window { file: opened, path, at: 0, bytes: Vec::new() };
+    let mut window = FilePage { file: opened, path, at: 0, bytes: Vec::new() };
     let mut frames = Vec::new();
     let mut at = 0;
     while at < file.size {
@@ -177,7 +177,7 @@ fn walked(file: &SourceFile, control: &Control) -> Result<Option<Vec<ZstdFrame>>
 }
 
 /// Frames of at least [`LEAST`] bytes: smaller ones are joined to those before them.
-fn together(frames: Vec<ZstdFrame>) -> Vec<ZstdFrame> {
+fn join_small_frames(frames: Vec<ZstdFrame>) -> Vec<ZstdFrame> {
     let mut joined: Vec<ZstdFrame> = Vec::new();
     for frame in frames {
         match joined.last_mut() {
@@ -197,14 +197,14 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 /// A file and the page of it that was read last.
-struct Window {
+struct FilePage {
     file: OpenFile,
     path: Arc<Path>,
     at: u64,
     bytes: Vec<u8>,
 }
 
-impl Window {
+impl FilePage {
     /// The bytes at an offset; fewer at the end of the file.
     fn bytes(&mut self, at: u64, wanted: usize) -> Result<&[u8]> {
         let inside = at >= self.at && at + wanted as u64 <= self.at + self.bytes.len() as u64;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{LONGEST_RECORD, wanted_behind};
 use crate::util::control::Control;
@@ -23,7 +23,7 @@ pub(crate) struct CborReader {
     /// True if the current item is too long, so that its rest is skipped.
     is_too_long: bool,
     /// The unreadable record that follows the items of the last block, if there is one.
-    next: Option<Content>,
+    next: Option<BlockContent>,
     ended: bool,
 }
 
@@ -80,7 +80,7 @@ impl CborReader {
     /// Records that the file cannot be read from the next item on.
     fn stop(&mut self, reason: Reason, message: String) {
         let line = self.next_item;
-        self.next = Some(Content::Broken { line, reason, message });
+        self.next = Some(BlockContent::Broken { line, reason, message });
     }
 
     /// Removes the bytes up to `end`.
@@ -91,8 +91,8 @@ impl CborReader {
     }
 }
 
-impl Reader for CborReader {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for CborReader {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         let mut places = Vec::new();
         while places.is_empty() && self.next.is_none() && !self.ended {
             if self.is_too_long {
@@ -107,11 +107,11 @@ impl Reader for CborReader {
             }
             let bytes = self.forget(start);
             if !places.is_empty() {
-                return Ok(Some(Content::Items { bytes, places }));
+                return Ok(Some(BlockContent::Items { bytes, places }));
             }
             if self.rest.len() > LONGEST_RECORD && !self.is_too_long && self.next.is_none() {
                 self.is_too_long = true;
-                return Ok(Some(Content::Refused {
+                return Ok(Some(BlockContent::Refused {
                     line: self.next_item,
                     reason: Reason::LineTooLong,
                     message: format!("an item of more than {LONGEST_RECORD} bytes"),

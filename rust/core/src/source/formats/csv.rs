@@ -8,7 +8,7 @@ use csv_core::{ReadRecordResult, ReaderBuilder};
 
 use crate::error::Result;
 use crate::report::ledger::Reason;
-use crate::source::block::{Cells, Content, Reader};
+use crate::source::block::{BlockContent, BlockReader, LineCells};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, LONGEST_RECORD};
 use crate::util::control::Control;
@@ -38,14 +38,14 @@ pub(crate) struct CsvReader {
     newlines: u64,
     names: Option<Arc<[Arc<str>]>>,
     /// The unreadable record that follows the records of the last block, if there is one.
-    next: Option<Content>,
+    next: Option<BlockContent>,
     ended: bool,
 }
 
 /// The next line of a table.
 enum CsvLine {
     /// A record, and the line on which it begins.
-    Cells(u64, Cells),
+    Cells(u64, LineCells),
     /// A record that cannot be read, and the reason.
     TooLong(u64, String),
     /// The end of the file, and the line of a quote that does not close, if any.
@@ -118,7 +118,7 @@ impl CsvReader {
                     if let Some(reason) = too_long {
                         return Ok(CsvLine::TooLong(line, reason));
                     }
-                    let cells = Cells::new(&self.texts[..length], &self.ends[..count]);
+                    let cells = LineCells::new(&self.texts[..length], &self.ends[..count]);
                     return Ok(CsvLine::Cells(line, cells));
                 }
                 ReadRecordResult::OutputFull if length > LONGEST_RECORD => {
@@ -149,7 +149,7 @@ impl CsvReader {
     }
 
     /// The unreadable end of the file, if `line` is one.
-    fn end(&mut self, line: &CsvLine) -> Option<Content> {
+    fn end(&mut self, line: &CsvLine) -> Option<BlockContent> {
         self.ended = true;
         let damage = self.input.take_damage();
         let line = match line {
@@ -161,11 +161,11 @@ impl CsvReader {
         let message = damage.unwrap_or_else(|| {
             "the file ends before a quote that the record opens is closed".to_owned()
         });
-        Some(Content::Broken { line, reason: Reason::Damaged, message })
+        Some(BlockContent::Broken { line, reason: Reason::Damaged, message })
     }
 
     /// Reads the names of the columns, or the reason that there are none.
-    fn read_names(&mut self, control: &Control) -> Result<Option<Content>> {
+    fn read_names(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         let (line, reason, message) = match self.read(control)? {
             CsvLine::Cells(line, cells) => match names(&cells) {
                 Ok(names) => {
@@ -178,7 +178,7 @@ impl CsvReader {
             end => return Ok(self.end(&end)),
         };
         self.ended = true;
-        Ok(Some(Content::Broken { line, reason, message }))
+        Ok(Some(BlockContent::Broken { line, reason, message }))
     }
 }
 
@@ -187,7 +187,7 @@ fn newlines(bytes: &[u8]) -> u64 {
 }
 
 /// The names in the first line, or the reason that there are none.
-fn names(cells: &Cells) -> std::result::Result<Arc<[Arc<str>]>, (Reason, String)> {
+fn names(cells: &LineCells) -> std::result::Result<Arc<[Arc<str>]>, (Reason, String)> {
     let mut names: Vec<Arc<str>> = Vec::new();
     let mut known = HashSet::new();
     for cell in cells.iter() {
@@ -203,8 +203,8 @@ fn names(cells: &Cells) -> std::result::Result<Arc<[Arc<str>]>, (Reason, String)
     Ok(names.into())
 }
 
-impl Reader for CsvReader {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for CsvReader {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         if self.names.is_none() && !self.ended {
             self.next = self.read_names(control)?;
         }
@@ -222,7 +222,7 @@ impl Reader for CsvReader {
                 }
                 CsvLine::TooLong(line, message) => {
                     let reason = Reason::LineTooLong;
-                    self.next = Some(Content::Refused { line, reason, message });
+                    self.next = Some(BlockContent::Refused { line, reason, message });
                     break;
                 }
                 end => self.next = self.end(&end),
@@ -234,7 +234,7 @@ impl Reader for CsvReader {
         if lines.is_empty() {
             return Ok(self.next.take());
         }
-        Ok(Some(Content::Cells { names, lines }))
+        Ok(Some(BlockContent::Cells { names, lines }))
     }
 
     fn position(&self) -> u64 {

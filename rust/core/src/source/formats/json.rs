@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::util::control::Control;
@@ -16,7 +16,7 @@ pub(crate) struct ArrayReader {
     bytes: Vec<u8>,
     /// The place in `bytes` where the search continues.
     at: usize,
-    expected: Expected,
+    expected: ExpectedItem,
     /// The beginning of the current value in `bytes`.
     start: usize,
     /// Newlines before `counted` in `bytes`, plus those in all bytes removed before.
@@ -25,13 +25,13 @@ pub(crate) struct ArrayReader {
     began: bool,
     /// True if the current value is too long, so that its rest is skipped.
     is_too_long: bool,
-    broken: Option<Content>,
+    broken: Option<BlockContent>,
     ended: bool,
 }
 
 /// The part of the array that may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expected {
+enum ExpectedItem {
     /// The bracket that opens the array.
     Array,
     /// A value, or the end of an empty array.
@@ -56,7 +56,7 @@ impl ArrayReader {
             input,
             bytes: Vec::new(),
             at: 0,
-            expected: Expected::Array,
+            expected: ExpectedItem::Array,
             start: 0,
             newlines: 0,
             counted: 0,
@@ -80,16 +80,16 @@ impl ArrayReader {
             let byte = self.bytes[self.at];
             let blank = byte.is_ascii_whitespace();
             match self.expected {
-                Expected::Inside(depth) => {
+                ExpectedItem::Inside(depth) => {
                     self.expected = match byte {
-                        b'"' => Expected::String(depth),
-                        b'{' | b'[' => Expected::Inside(depth + 1),
+                        b'"' => ExpectedItem::String(depth),
+                        b'{' | b'[' => ExpectedItem::Inside(depth + 1),
                         b'}' | b']' if depth == 1 => self.close(self.at + 1, places),
-                        b'}' | b']' => Expected::Inside(depth - 1),
+                        b'}' | b']' => ExpectedItem::Inside(depth - 1),
                         _ => self.expected,
                     };
                 }
-                Expected::String(depth) => {
+                ExpectedItem::String(depth) => {
                     let rest = &self.bytes[self.at..];
                     let Some(found) = memchr::memchr2(b'"', b'\\', rest) else {
                         self.at = self.bytes.len();
@@ -104,31 +104,35 @@ impl ArrayReader {
                     } else if depth == 0 {
                         self.expected = self.close(self.at + 1, places);
                     } else {
-                        self.expected = Expected::Inside(depth);
+                        self.expected = ExpectedItem::Inside(depth);
                     }
                 }
-                Expected::Scalar if blank || matches!(byte, b',' | b']') => {
+                ExpectedItem::Scalar if blank || matches!(byte, b',' | b']') => {
                     self.expected = self.close(self.at, places);
                     continue;
                 }
-                Expected::Scalar => {}
+                ExpectedItem::Scalar => {}
                 _ if blank => {}
-                Expected::Array if byte == b'[' => self.expected = Expected::First,
-                Expected::First | Expected::Comma if byte == b']' => self.expected = Expected::End,
-                Expected::Comma if byte == b',' => self.expected = Expected::Value,
-                Expected::First | Expected::Value if !matches!(byte, b',' | b']' | b'}') => {
+                ExpectedItem::Array if byte == b'[' => self.expected = ExpectedItem::First,
+                ExpectedItem::First | ExpectedItem::Comma if byte == b']' => {
+                    self.expected = ExpectedItem::End
+                }
+                ExpectedItem::Comma if byte == b',' => self.expected = ExpectedItem::Value,
+                ExpectedItem::First | ExpectedItem::Value
+                    if !matches!(byte, b',' | b']' | b'}') =>
+                {
                     self.start = self.at;
                     self.expected = match byte {
-                        b'"' => Expected::String(0),
-                        b'{' | b'[' => Expected::Inside(1),
-                        _ => Expected::Scalar,
+                        b'"' => ExpectedItem::String(0),
+                        b'{' | b'[' => ExpectedItem::Inside(1),
+                        _ => ExpectedItem::Scalar,
                     };
                 }
-                Expected::Array
-                | Expected::First
-                | Expected::Value
-                | Expected::Comma
-                | Expected::End => {
+                ExpectedItem::Array
+                | ExpectedItem::First
+                | ExpectedItem::Value
+                | ExpectedItem::Comma
+                | ExpectedItem::End => {
                     let found = format!("`{}`", char::from(byte).escape_default());
                     self.stop(self.at, Reason::InvalidJson, &found);
                     return;
@@ -139,16 +143,19 @@ impl ArrayReader {
     }
 
     /// Ends the current value before `end`.
-    fn close(&mut self, end: usize, places: &mut Vec<(u64, Range<usize>)>) -> Expected {
+    fn close(&mut self, end: usize, places: &mut Vec<(u64, Range<usize>)>) -> ExpectedItem {
         if !std::mem::take(&mut self.is_too_long) {
             places.push((self.line(self.start), self.start..end));
         }
-        Expected::Comma
+        ExpectedItem::Comma
     }
 
     /// True if a value began and did not end.
     fn is_in_value(&self) -> bool {
-        matches!(self.expected, Expected::Inside(_) | Expected::String(_) | Expected::Scalar)
+        matches!(
+            self.expected,
+            ExpectedItem::Inside(_) | ExpectedItem::String(_) | ExpectedItem::Scalar
+        )
     }
 
     /// Removes the bytes up to `end`.
@@ -166,15 +173,17 @@ impl ArrayReader {
     /// Records that the file cannot be read from `at` on.
     fn stop(&mut self, at: usize, reason: Reason, found: &str) {
         let wanted = match self.expected {
-            Expected::Array => "a list of records",
-            Expected::First | Expected::Value => "a record",
-            Expected::Comma => "`,` or the `]` that ends the list",
-            Expected::End => "nothing after the list",
-            Expected::Inside(_) | Expected::String(_) | Expected::Scalar => "the rest of a record",
+            ExpectedItem::Array => "a list of records",
+            ExpectedItem::First | ExpectedItem::Value => "a record",
+            ExpectedItem::Comma => "`,` or the `]` that ends the list",
+            ExpectedItem::End => "nothing after the list",
+            ExpectedItem::Inside(_) | ExpectedItem::String(_) | ExpectedItem::Scalar => {
+                "the rest of a record"
+            }
         };
         let line = self.line(at);
         let message = format!("expected {wanted}, found {found}");
-        self.broken = Some(Content::Broken { line, reason, message });
+        self.broken = Some(BlockContent::Broken { line, reason, message });
     }
 
     /// Handles the end of the file: an array that does not close is damage.
@@ -183,15 +192,15 @@ impl ArrayReader {
         let at = if self.is_in_value() { self.start } else { self.bytes.len() };
         if let Some(message) = self.input.take_damage() {
             let line = self.line(at);
-            self.broken = Some(Content::Broken { line, reason: Reason::Damaged, message });
-        } else if self.expected != Expected::End {
+            self.broken = Some(BlockContent::Broken { line, reason: Reason::Damaged, message });
+        } else if self.expected != ExpectedItem::End {
             self.stop(at, Reason::InvalidJson, "the end of the file");
         }
     }
 }
 
-impl Reader for ArrayReader {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for ArrayReader {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         let mut places = Vec::new();
         while places.is_empty() && self.broken.is_none() && !self.ended {
             if self.is_too_long || !self.is_in_value() {
@@ -210,7 +219,7 @@ impl Reader for ArrayReader {
             }
             if places.is_empty() && self.is_in_value() && self.bytes.len() > LONGEST_RECORD {
                 self.is_too_long = true;
-                return Ok(Some(Content::Refused {
+                return Ok(Some(BlockContent::Refused {
                     line: self.line(self.start),
                     reason: Reason::LineTooLong,
                     message: format!("a record of more than {LONGEST_RECORD} bytes"),
@@ -220,7 +229,7 @@ impl Reader for ArrayReader {
         let Some((_, last)) = places.last() else { return Ok(self.broken.take()) };
         let end = last.end;
         let bytes = self.forget(end);
-        Ok(Some(Content::Values { bytes, places }))
+        Ok(Some(BlockContent::Values { bytes, places }))
     }
 
     fn position(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::util::control::Control;
@@ -51,8 +51,8 @@ impl LineReader {
     }
 }
 
-impl Reader for LineReader {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for LineReader {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         self.pass_over(control)?;
         let mut bytes = std::mem::take(&mut self.rest);
         let end = loop {
@@ -66,7 +66,7 @@ impl Reader for LineReader {
             }
             if bytes.len() > LONGEST_RECORD {
                 self.is_too_long = true;
-                return Ok(Some(Content::Refused {
+                return Ok(Some(BlockContent::Refused {
                     line: self.next_line,
                     reason: Reason::LineTooLong,
                     message: format!("a line of more than {LONGEST_RECORD} bytes"),
@@ -82,7 +82,7 @@ impl Reader for LineReader {
         if bytes.is_empty() {
             let line = self.next_line;
             let damage = self.input.take_damage();
-            return Ok(damage.map(|message| Content::Broken {
+            return Ok(damage.map(|message| BlockContent::Broken {
                 line,
                 reason: Reason::Damaged,
                 message,
@@ -93,7 +93,7 @@ impl Reader for LineReader {
         if first_line == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
         }
-        Ok(Some(Content::Lines { first_line, bytes, indexed: self.indexed }))
+        Ok(Some(BlockContent::Lines { first_line, bytes, indexed: self.indexed }))
     }
 
     fn position(&self) -> u64 {

@@ -10,5 +10,5 @@ pub(super) mod lines;
 pub(super) mod mds;
 pub(super) mod parquet;
 pub(crate) mod picture_json;
-pub(super) mod rows;
+pub(super) mod row_reader;
 pub(super) mod text;

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 
 use crate::error::Result;
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::util::control::Control;
@@ -22,7 +22,7 @@ pub(crate) struct TextReader {
     began: bool,
     /// True if the current text is too long, so that its rest is skipped.
     is_too_long: bool,
-    broken: Option<Content>,
+    broken: Option<BlockContent>,
     ended: bool,
 }
 
@@ -106,8 +106,8 @@ impl TextReader {
     }
 }
 
-impl Reader for TextReader {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for TextReader {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         while !self.ended {
             if self.is_too_long && !self.pass_over(control)? {
                 break;
@@ -119,16 +119,16 @@ impl Reader for TextReader {
             {
                 // The text that is cut off by the damage is dropped.
                 let line = self.line;
-                self.broken = Some(Content::Broken { line, reason: Reason::Damaged, message });
+                self.broken = Some(BlockContent::Broken { line, reason: Reason::Damaged, message });
             }
             if !places.is_empty() {
                 let rest = self.rest.split_off(end);
                 let bytes = std::mem::replace(&mut self.rest, rest);
-                return Ok(Some(Content::Texts { bytes, places }));
+                return Ok(Some(BlockContent::Texts { bytes, places }));
             }
             if self.rest.len() > LONGEST_RECORD {
                 self.is_too_long = true;
-                return Ok(Some(Content::Refused {
+                return Ok(Some(BlockContent::Refused {
                     line: self.line,
                     reason: Reason::LineTooLong,
                     message: format!("a text of more than {LONGEST_RECORD} bytes"),

@@ -13,4 +13,4 @@ mod rewritten_names;
 mod tables;
 
 pub(crate) use can_be_reindexed::can_be_divided;
-pub use rewrite_files::{Onward, Reindexed, reindex};
+pub use rewrite_files::{Reindexed, RewriteDestination, reindex};

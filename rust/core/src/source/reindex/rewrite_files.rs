@@ -30,7 +30,7 @@ pub struct Reindexed {
 }
 
 /// The destination of rewritten files, from the folder in which they were written.
-pub trait Onward {
+pub trait RewriteDestination {
     /// Takes the names of all files in the folder, with `/` between their parts, before any is written.
     fn begin(&mut self, names: &[String]) -> Result<()>;
 
@@ -50,14 +50,14 @@ pub trait Onward {
 pub fn reindex(
     inputs: &Inputs,
     dir: &Path,
-    mut onward: Option<&mut dyn Onward>,
+    mut destination: Option<&mut dyn RewriteDestination>,
     control: &Control,
 ) -> Result<Vec<Reindexed>> {
     let found = discover(inputs, control)?;
     let targets = targets(&found, dir, control)?;
-    if let Some(onward) = &mut onward {
+    if let Some(destination) = &mut destination {
         let names: Vec<String> = targets.iter().map(|to| name_in(dir, to)).collect();
-        onward.begin(&names)?;
+        destination.begin(&names)?;
     }
     control.enter(Phase::Tokenize);
     control.expect_bytes(found.bytes());
@@ -66,15 +66,15 @@ pub fn reindex(
         let parent = to.parent().unwrap_or(dir);
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
         let hidden = to.with_file_name(format!(".{}", name_of(&to)));
-        let created = match onward {
+        let created = match destination {
             // It is removed once it is elsewhere.
             Some(_) => Temporary::create(to.clone()),
             None => Temporary::unnamed(&hidden, ".new"),
         };
         let (new, out) = created.map_err(Error::io(&*hidden))?;
         let (parts, bytes_written) = write(file, new.path(), out, control)?;
-        let to = if let Some(onward) = &mut onward {
-            onward.send(&name_in(dir, &to))?
+        let to = if let Some(destination) = &mut destination {
+            destination.send(&name_in(dir, &to))?
         } else {
             new.place(&to).map_err(Error::io(&*to))?;
             to

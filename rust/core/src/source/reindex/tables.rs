@@ -15,7 +15,7 @@ use arrow::ipc::writer::FileWriter;
 
 use super::part::{PART, damaged};
 use crate::error::{Error, Result};
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::discovery::found::SourceFile;
 use crate::source::formats::{ipc, parquet};
 use crate::util::control::Control;
@@ -111,7 +111,7 @@ fn copy(file: &SourceFile, path: &Path, out: &mut File) -> Result<()> {
 /// Hands over the rows of a table in parts of about [`PART`] bytes, and returns their number.
 fn each_part(
     file: &SourceFile,
-    rows: &mut dyn Reader,
+    rows: &mut dyn BlockReader,
     control: &Control,
     mut take: impl FnMut(&[RecordBatch]) -> Result<()>,
 ) -> Result<u64> {
@@ -119,9 +119,9 @@ fn each_part(
     let (mut bytes, mut parts) = (0, 0);
     while let Some(content) = rows.next_content(control)? {
         let batch = match content {
-            Content::Rows { batch, .. } => batch,
-            Content::Broken { line, reason, message }
-            | Content::Refused { line, reason, message } => {
+            BlockContent::Rows { batch, .. } => batch,
+            BlockContent::Broken { line, reason, message }
+            | BlockContent::Refused { line, reason, message } => {
                 return Err(damaged(file, line, reason, message));
             }
             _ => continue,

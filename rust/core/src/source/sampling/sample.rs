@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sequential::Through;
+use super::sequential::SequentialSample;
 use crate::source::discovery::found::{FoundFiles, SourceFile};
 use crate::source::extents::places::equal_parts;
 use crate::source::formats::format::Container;
@@ -147,7 +147,7 @@ impl Sample {
         at: usize,
         times: u64,
         all: Option<u64>,
-    ) -> Through {
+    ) -> SequentialSample {
         let size = file.size as f64;
         let chance = self.chance(at, times, file.size, WHOLE) as f64 / WHOLE as f64;
         let records = self.share * size / self.window * WINDOW_RECORDS;
@@ -158,7 +158,7 @@ impl Sample {
         let end = if is_all { u64::MAX } else { (self.reach * size).ceil() as u64 };
         let part = |all: u64| self.extents(all) as f64 / all.max(1) as f64;
         let reach = all.map_or(self.reach, part);
-        Through::new(end, self.share / reach, group, chance)
+        SequentialSample::new(end, self.share / reach, group, chance)
     }
 
     /// Counts bytes of the windows of a line file.
@@ -167,7 +167,7 @@ impl Sample {
     }
 
     /// Counts the bytes read and taken of such a file.
-    pub(crate) fn count(&self, through: &Through) {
+    pub(crate) fn count(&self, through: &SequentialSample) {
         self.read.fetch_add(through.bytes(), Ordering::Relaxed);
         self.bytes.fetch_add(through.bytes_taken(), Ordering::Relaxed);
     }

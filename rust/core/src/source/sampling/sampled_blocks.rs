@@ -8,21 +8,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::sample::Sample;
-use super::sequential::Through;
+use super::sequential::SequentialSample;
 use crate::config::Source;
 use crate::error::{Error, Result};
-use crate::source::block::{Block, Content, Reader};
+use crate::source::block::{Block, BlockContent, BlockReader};
 use crate::source::blocks::Blocks;
 use crate::source::discovery::found::{
     FilePart, FilePlace, FoundFiles, SourceFile, blame, files_ahead,
 };
-use crate::source::discovery::index::Index;
+use crate::source::discovery::index::FactIndex;
 use crate::source::extents::extent::{
-    Extent, ExtentBlocks, FrameStart, Numbering, blocks_of, extents,
+    Extent, ExtentBlocks, ExtentNumbering, FrameStart, blocks_of, extents,
 };
 use crate::source::extents::line_extent::LineExtent;
 use crate::source::formats::format::Container;
-use crate::source::input_blocks::{Chooser, InputBlocks};
+use crate::source::input_blocks::{ColumnChooser, InputBlocks};
 use crate::util::control::Control;
 
 /// The most bytes of an extent of a file whose extents are not given by its row groups or batches.
@@ -32,7 +32,7 @@ const EXTENT: u64 = 1 << 20;
 pub(crate) struct SampledBlocks {
     found: FoundFiles,
     sample: Sample,
-    chooser: Option<Chooser>,
+    chooser: Option<ColumnChooser>,
     /// The extents of the files that are entered; none for others.
     extents: Vec<Vec<Extent>>,
     /// The number of extents of all files that are entered, once for each reading.
@@ -54,10 +54,10 @@ enum SampledFile {
         later: VecDeque<Extent>,
         columns: Option<Vec<String>>,
         open: Option<ExtentBlocks>,
-        through: Through,
+        through: SequentialSample,
     },
     /// A file that is read from its beginning.
-    Through(Blocks, Through),
+    Through(Blocks, SequentialSample),
 }
 
 impl SampledBlocks {
@@ -142,7 +142,7 @@ impl SampledBlocks {
         beginning.choose_columns(chooser);
         let first = beginning.next_block(control)?;
         Ok(first.and_then(|block| match block.content {
-            Content::Rows { batch, .. } => {
+            BlockContent::Rows { batch, .. } => {
                 Some(batch.schema().fields().iter().map(|it| it.name().clone()).collect())
             }
             _ => None,
@@ -212,7 +212,7 @@ impl InputBlocks for SampledBlocks {
         Ok(None)
     }
 
-    fn choose_columns(&mut self, chooser: Chooser) {
+    fn choose_columns(&mut self, chooser: ColumnChooser) {
         self.chooser = Some(chooser);
     }
 
@@ -239,7 +239,7 @@ impl InputBlocks for SampledBlocks {
 
 /// The extents of each file that can be entered in the middle, by the number of the file; none of others.
 fn extents_of(found: &FoundFiles, control: &Control) -> Result<Vec<Vec<Extent>>> {
-    let numbering = Numbering { lines: false, records: false };
+    let numbering = ExtentNumbering { lines: false, records: false };
     let parts: Vec<FilePart> = found.files.iter().map(FilePart::whole).collect();
     let entered = found.files.iter().enumerate().map(|(number, file)| {
         if Sample::spreads_over(file) {
@@ -251,7 +251,8 @@ fn extents_of(found: &FoundFiles, control: &Control) -> Result<Vec<Vec<Extent>>>
                 next.prefetch();
             }
         }
-        let extents = extents(found, &[number], &parts, EXTENT, numbering, Index(None), control)?;
+        let extents =
+            extents(found, &[number], &parts, EXTENT, numbering, FactIndex(None), control)?;
         Ok(if extents.len() > 1 { extents } else { Vec::new() })
     });
     entered.collect()

@@ -1,6 +1,6 @@
-//! [`Through`]: the sample of a file without random access, which is read from its beginning.
+//! [`SequentialSample`]: the sample of a file without random access, which is read from its beginning.
 
-use crate::source::block::{Block, Raw};
+use crate::source::block::{Block, RawContent};
 
 /// The part of a file that was read, and the records taken from it, spread evenly.
 ///
@@ -8,7 +8,7 @@ use crate::source::block::{Block, Raw};
 /// among others, and make all seem slower. Groups are counted over the whole file, so their blocks do not
 /// make one record likelier to be taken than another.
 #[derive(Debug)]
-pub(crate) struct Through {
+pub(crate) struct SequentialSample {
     /// The byte of the file at which to stop; `None` to read it to its end.
     end: u64,
     /// The fraction of the groups that is taken.
@@ -25,7 +25,7 @@ pub(crate) struct Through {
     text_taken: u64,
 }
 
-impl Through {
+impl SequentialSample {
     /// A fraction `part` of the bytes before `end`, in groups of `group` records. `chance`, from 0 to 1,
     /// selects them.
     pub(crate) fn new(end: u64, part: f64, group: u64, chance: f64) -> Self {
@@ -79,11 +79,13 @@ impl Through {
 }
 
 /// The bytes of text of a record. All rows of a table count the same.
-fn length(raw: Raw<'_>) -> u64 {
+fn length(raw: RawContent<'_>) -> u64 {
     match raw {
-        Raw::Json(bytes) | Raw::Text(bytes) | Raw::Cbor(bytes) => bytes.len() as u64,
-        Raw::Cells { cells, .. } => cells.text().len() as u64,
-        Raw::Row { .. } | Raw::Broken { .. } => 1,
+        RawContent::Json(bytes) | RawContent::Text(bytes) | RawContent::Cbor(bytes) => {
+            bytes.len() as u64
+        }
+        RawContent::Cells { cells, .. } => cells.text().len() as u64,
+        RawContent::Row { .. } | RawContent::Broken { .. } => 1,
     }
 }
 
@@ -95,18 +97,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::source::block::Content;
+    use crate::source::block::BlockContent;
 
     /// A block of lines with the number of the first. A byte of the file is a byte of text.
     fn block(first_line: u64, lines: &[String]) -> Block {
         let bytes: Vec<u8> =
             lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect();
         let (path, size) = (Arc::from(Path::new("a.jsonl")), bytes.len() as u64);
-        Block::new(&path, 0, 0, size, Content::Lines { first_line, bytes, indexed: false })
+        Block::new(&path, 0, 0, size, BlockContent::Lines { first_line, bytes, indexed: false })
     }
 
     /// The indices of the lines that are taken, in a file cut into blocks of these sizes.
-    fn taken(through: &mut Through, lines: &[String], blocks: &[usize]) -> Vec<usize> {
+    fn taken(through: &mut SequentialSample, lines: &[String], blocks: &[usize]) -> Vec<usize> {
         let (mut rest, mut first, mut taken) = (lines, 1, Vec::new());
         for most in blocks.iter().copied().cycle() {
             let (now, later) = rest.split_at(most.min(rest.len()));
@@ -138,7 +140,7 @@ mod tests {
             (part, group, chance) in (0.01_f64..1.0, 1_u64..9, 0.0_f64..1.0),
         ) {
             let sampled = |blocks: &[usize]| {
-                let mut through = Through::new(size(&lines), part, group, chance);
+                let mut through = SequentialSample::new(size(&lines), part, group, chance);
                 (taken(&mut through, &lines, blocks), through.bytes(), through.bytes_taken())
             };
             prop_assert_eq!(sampled(&blocks), sampled(&[lines.len()]));
@@ -150,7 +152,7 @@ mod tests {
             (percent, group, chance) in (1_u64..100, 1_u64..9, 0.0_f64..1.0),
         ) {
             let part = f64::from(u32::try_from(percent).expect("a percentage")) / 100.0;
-            let mut through = Through::new(size(&lines), part, group, chance);
+            let mut through = SequentialSample::new(size(&lines), part, group, chance);
             let taken = taken(&mut through, &lines, &[7]).len() as u64;
             let wanted = lines.len() as u64 * percent / 100;
             prop_assert!(taken.abs_diff(wanted) <= 2 * group);
@@ -160,7 +162,7 @@ mod tests {
         #[test]
         fn nothing_behind_the_end_is_taken(lines in file(), percent in 0_u64..100) {
             let end = size(&lines) * percent / 100;
-            let mut through = Through::new(end, 1.0, 1, 0.0);
+            let mut through = SequentialSample::new(end, 1.0, 1, 0.0);
             let taken = taken(&mut through, &lines, &[5]);
             let text: u64 = taken.iter().map(|&line| lines[line].len() as u64 + 1).sum();
             prop_assert_eq!(through.bytes(), end);
@@ -174,7 +176,8 @@ mod tests {
         let lines: Vec<String> = (0..50).map(|at| "a".repeat(1 + at % 7)).collect();
         let mut times = vec![0; lines.len()];
         for chance in 0..1000 {
-            let mut through = Through::new(size(&lines), 0.2, 3, f64::from(chance) / 1000.0);
+            let mut through =
+                SequentialSample::new(size(&lines), 0.2, 3, f64::from(chance) / 1000.0);
             for line in taken(&mut through, &lines, &[1, 20, 3]) {
                 times[line] += 1;
             }

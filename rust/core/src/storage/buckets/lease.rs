@@ -10,7 +10,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta};
 use object_store::{GetOptions, ObjectStore, PutMode, PutOptions, PutPayload, UpdateVersion};
 
-use super::target::Target;
+use super::bucket_folder::BucketFolder;
 use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::http::retrying_client::RetryingClient;
@@ -71,13 +71,13 @@ impl SeenLocks {
 }
 
 /// The outcome of one try to take a lock.
-enum Tried {
+enum LockAttempt {
     Taken(Lease),
     /// Another process holds it.
     Held(SeenLock),
 }
 
-impl Target {
+impl BucketFolder {
     /// Takes the lock `name`, and waits for it.
     ///
     /// A lock that is not renewed for [`LEASE`] is of a process that has ended, and so is one with the same `owner`, which
@@ -93,8 +93,8 @@ impl Target {
         loop {
             control.tick()?;
             match self.try_lock(name, owner, &seen)? {
-                Tried::Taken(lease) => return Ok(lease),
-                Tried::Held(SeenLock::Renewed) if !wait => {
+                LockAttempt::Taken(lease) => return Ok(lease),
+                LockAttempt::Held(SeenLock::Renewed) if !wait => {
                     let reason = message![
                         "another process packs into it; ",
                         set("exists.wait", true),
@@ -102,7 +102,7 @@ impl Target {
                     ];
                     return Err(Error::Busy { path: self.name(), reason });
                 }
-                Tried::Held(_) => thread::sleep(LOOK),
+                LockAttempt::Held(_) => thread::sleep(LOOK),
             }
         }
     }
@@ -110,29 +110,29 @@ impl Target {
     /// Takes the lock `name`, unless another process holds it.
     pub(crate) fn lease(&self, name: &str, owner: &str, seen: &SeenLocks) -> Result<Option<Lease>> {
         match self.try_lock(name, owner, seen)? {
-            Tried::Taken(lease) => Ok(Some(lease)),
-            Tried::Held(_) => Ok(None),
+            LockAttempt::Taken(lease) => Ok(Some(lease)),
+            LockAttempt::Held(_) => Ok(None),
         }
     }
 
-    fn try_lock(&self, name: &str, owner: &str, seen: &SeenLocks) -> Result<Tried> {
+    fn try_lock(&self, name: &str, owner: &str, seen: &SeenLocks) -> Result<LockAttempt> {
         let began = Instant::now();
         if let Some(version) = self.write_lock(name, owner, PutMode::Create)? {
-            return Ok(Tried::Taken(self.renewed(name, owner, version, began)));
+            return Ok(LockAttempt::Taken(self.renewed(name, owner, version, began)));
         }
         let Some((held_by, version)) = self.read_lock(name)? else {
             // It was given back meanwhile.
-            return Ok(Tried::Held(SeenLock::Unknown));
+            return Ok(LockAttempt::Held(SeenLock::Unknown));
         };
         let known = seen.note(name, version.e_tag.as_deref(), Instant::now());
         if held_by != owner && known != SeenLock::Stale {
-            return Ok(Tried::Held(known));
+            return Ok(LockAttempt::Held(known));
         }
         let began = Instant::now();
         let taken = self.write_lock(name, owner, PutMode::Update(version))?;
         Ok(match taken {
-            Some(version) => Tried::Taken(self.renewed(name, owner, version, began)),
-            None => Tried::Held(SeenLock::Unknown),
+            Some(version) => LockAttempt::Taken(self.renewed(name, owner, version, began)),
+            None => LockAttempt::Held(SeenLock::Unknown),
         })
     }
 
@@ -293,8 +293,8 @@ mod tests {
 
     use super::*;
 
-    fn target(store: &Arc<InMemory>) -> Target {
-        Target::over(Arc::clone(store) as Arc<dyn ObjectStore>)
+    fn target(store: &Arc<InMemory>) -> BucketFolder {
+        BucketFolder::over(Arc::clone(store) as Arc<dyn ObjectStore>)
     }
 
     #[test]

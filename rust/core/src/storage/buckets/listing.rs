@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::storage::buckets;
 use crate::storage::http::retrying_client::RetryingClient;
-use crate::storage::stat::Stat;
+use crate::storage::object_stat::ObjectStat;
 use crate::util::message;
 
 /// The time in which a list must name a further object: more than all tries of a request take, and of thousands of pages
@@ -20,9 +20,9 @@ use crate::util::message;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The size, etag and time of an object, as its store tells them.
-pub(crate) fn stat_of(meta: &ObjectMeta) -> Stat {
+pub(crate) fn stat_of(meta: &ObjectMeta) -> ObjectStat {
     let modified = meta.last_modified.timestamp_nanos_opt().and_then(|it| u64::try_from(it).ok());
-    Stat {
+    ObjectStat {
         size: meta.size,
         etag: meta.e_tag.as_deref().map(Arc::from),
         modified: modified.unwrap_or(0),
@@ -34,24 +34,24 @@ pub(crate) async fn list(
     store: Arc<dyn ObjectStore>,
     prefix: Option<Path>,
     client: Arc<RetryingClient>,
-) -> io::Result<Vec<(String, Stat)>> {
+) -> io::Result<Vec<(String, ObjectStat)>> {
     list_within(PATIENCE, store, prefix, client).await
 }
 
 /// [`list`], where each further object is named within `patience`.
 async fn list_within(
-    patience: Duration,
+    longest_wait: Duration,
     store: Arc<dyn ObjectStore>,
     prefix: Option<Path>,
     client: Arc<RetryingClient>,
-) -> io::Result<Vec<(String, Stat)>> {
+) -> io::Result<Vec<(String, ObjectStat)>> {
     let list = || async {
         let mut listed = store.list(prefix.as_ref());
         let mut found = Vec::new();
         let mut keys = HashSet::new();
         // Pages may hold no object, and a server may send such pages without end.
         while let Some(meta) =
-            timeout(patience, listed.next()).await.map_err(|_| endless(patience))?
+            timeout(longest_wait, listed.next()).await.map_err(|_| endless(longest_wait))?
         {
             let meta = meta.map_err(|error| buckets::to_io_error(&error, &client))?;
             let key = meta.location.as_ref().to_owned();
@@ -62,7 +62,7 @@ async fn list_within(
         }
         Ok::<_, io::Error>(found)
     };
-    let mut found: Vec<(String, Stat)> = client.repeat(list).await?;
+    let mut found: Vec<(String, ObjectStat)> = client.repeat(list).await?;
     found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     Ok(found)
 }
@@ -72,8 +72,8 @@ fn repeats(key: &str) -> io::Error {
     io::Error::other(format!("the server lists `{key}` twice, so its list may have no end"))
 }
 
-fn endless(patience: Duration) -> io::Error {
-    let minutes = patience.as_secs() / 60;
+fn endless(longest_wait: Duration) -> io::Error {
+    let minutes = longest_wait.as_secs() / 60;
     io::Error::other(format!(
         "the server has sent pages of its list for {minutes} minutes that name no object"
     ))
@@ -92,7 +92,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::storage::request_threads::Tasks;
+    use crate::storage::request_threads::RequestThreads;
 
     /// A store whose list names one object and then never another, as a server that sends endless empty pages.
     #[derive(Debug)]
@@ -164,20 +164,20 @@ mod tests {
 
     #[test]
     fn a_list_that_names_no_further_object_ends_after_its_time() {
-        let tasks = Tasks::start(Arc::default()).expect("threads");
+        let tasks = RequestThreads::start(Arc::default()).expect("threads");
         let client = Arc::new(RetryingClient::new(&[].into()).expect("a client"));
         let store = Arc::new(Endless(InMemory::new()));
         let bucket = Arc::clone(&store);
-        let patience = Duration::from_millis(200);
+        let longest_wait = Duration::from_millis(200);
         let since = Instant::now();
         let listed = tasks.run(async move {
             let written = bucket.put(&Path::from("a"), PutPayload::from_static(b"1")).await;
             written.map_err(io::Error::other)?;
-            list_within(patience, store, None, client).await
+            list_within(longest_wait, store, None, client).await
         });
         let message = listed.expect_err("it has no end").to_string();
         assert!(message.contains("that name no object"), "{message}");
-        assert!(since.elapsed() >= patience);
+        assert!(since.elapsed() >= longest_wait);
     }
 
     #[test]

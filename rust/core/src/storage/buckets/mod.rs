@@ -1,7 +1,8 @@
 //! The object stores of the crate `object_store`: S3, Google and Azure.
 //!
-//! [`open_bucket`] makes the client of a store, with its [options](bucket_options); [`target`] is an output folder in one.
+//! [`open_bucket`] makes the client of a store, with its [options](bucket_options); [`bucket_folder`] is an output folder in one.
 
+pub(super) mod bucket_folder;
 mod bucket_options;
 pub(super) mod lease;
 pub(super) mod listing;
@@ -9,7 +10,6 @@ mod object_path;
 pub(super) mod objects;
 mod open_bucket;
 mod store_errors;
-pub(super) mod target;
 pub(super) mod unfinished;
 pub(super) mod upload;
 

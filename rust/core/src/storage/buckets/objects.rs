@@ -1,4 +1,4 @@
-//! The objects of a [`Target`] that are written and removed: the only place where a store is told to do so.
+//! The objects of a [`BucketFolder`] that are written and removed: the only place where a store is told to do so.
 //!
 //! An object is written to a free name, or over a version that is proved to be fastpack's (`crate::util::disk::removal`), by conditions that
 //! the store checks.
@@ -14,7 +14,7 @@ use object_store::{
     PutPayload, UpdateVersion,
 };
 
-use super::target::{LOCK, ListedObject, Target, plain_etag};
+use super::bucket_folder::{BucketFolder, LOCK, ListedObject, plain_etag};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::request_threads::Pending;
@@ -67,7 +67,7 @@ impl Version {
     }
 }
 
-impl Medium for Target {
+impl Medium for BucketFolder {
     type Name = String;
     type Stamp = Version;
     type Failure = Error;
@@ -99,7 +99,7 @@ impl Medium for Target {
     }
 }
 
-impl Target {
+impl BucketFolder {
     pub(crate) fn begin_unlink(&self, paths: Vec<Path>) -> Pending<io::Result<()>> {
         let (store, client) = (self.store.clone(), self.client.clone());
         self.tasks.begin(async move {

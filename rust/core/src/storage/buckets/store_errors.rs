@@ -20,7 +20,9 @@ pub(in crate::storage) fn to_io_error(
             format!("the store refuses these credentials: {detail}"),
         ),
         Store::AlreadyExists { .. } => io::Error::new(io::ErrorKind::AlreadyExists, detail),
-        Store::Precondition { .. } => crate::storage::cancelled_or_changed::Stopped::Changed.into(),
+        Store::Precondition { .. } => {
+            crate::storage::cancelled_or_changed::CancelledOrChanged::Changed.into()
+        }
         // The library has no kind for the list of a bucket that is not there.
         _ if status_of(error) == Some(404) => no_such_object(),
         _ => match http_failure(error) {

@@ -11,7 +11,7 @@ use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
 use serde::Deserialize;
 
-use super::target::Target;
+use super::bucket_folder::BucketFolder;
 use crate::storage::buckets;
 use crate::storage::http::retrying_client::RetryingClient;
 use crate::util::disk::removal::{Evidence, prove};
@@ -25,9 +25,9 @@ const MOST_PAGES: usize = 100;
 /// A page of the list of the unfinished uploads of a bucket.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Page {
+struct UploadListPage {
     #[serde(rename = "Upload")]
-    uploads: Vec<Unfinished>,
+    uploads: Vec<UnfinishedUpload>,
     is_truncated: bool,
     next_key_marker: String,
     next_upload_id_marker: String,
@@ -36,12 +36,12 @@ struct Page {
 /// An unfinished upload in parts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Unfinished {
+struct UnfinishedUpload {
     key: String,
     upload_id: String,
 }
 
-impl Target {
+impl BucketFolder {
     /// Ends the unfinished uploads in parts to names in `folder` that the evidence claims. Google's and Azure's stores list none:
     /// the latter forgets them by itself.
     ///
@@ -51,7 +51,7 @@ impl Target {
         let (bucket, client) = (Arc::clone(s3), Arc::clone(&self.client));
         let prefix = format!("{}/", self.key(folder));
         let listed = self.tasks.run(async move { list(&bucket, &client, prefix).await });
-        for Unfinished { key, upload_id } in listed.unwrap_or_default() {
+        for UnfinishedUpload { key, upload_id } in listed.unwrap_or_default() {
             let name = key.strip_prefix(&*self.prefix).unwrap_or(&key).trim_start_matches('/');
             let Some(proof) = prove(evidence, &name.to_owned()) else { continue };
             let Ok(path) = self.path(proof.name()) else { continue };
@@ -75,7 +75,7 @@ async fn list(
     s3: &AmazonS3,
     client: &RetryingClient,
     prefix: String,
-) -> io::Result<Vec<Unfinished>> {
+) -> io::Result<Vec<UnfinishedUpload>> {
     let mut found = Vec::new();
     let mut behind: Option<(String, String)> = None;
     for _ in 0..MOST_PAGES {
@@ -93,7 +93,7 @@ async fn list(
             return Err(RetryingClient::refused(answer.status()));
         }
         let text = answer.text().await.map_err(|error| client.failed(&error.without_url()))?;
-        let page: Page = quick_xml::de::from_str(&text).map_err(io::Error::other)?;
+        let page: UploadListPage = quick_xml::de::from_str(&text).map_err(io::Error::other)?;
         found.extend(page.uploads);
         let next = (page.next_key_marker, page.next_upload_id_marker);
         if !page.is_truncated || behind.as_ref() == Some(&next) {
@@ -115,8 +115,8 @@ mod tests {
     /// Evidence for all names that end so.
     struct NameEnding(&'static str);
 
-    impl Evidence<Target> for NameEnding {
-        fn claim(&self, name: &String) -> Claim<<Target as Medium>::Stamp> {
+    impl Evidence<BucketFolder> for NameEnding {
+        fn claim(&self, name: &String) -> Claim<<BucketFolder as Medium>::Stamp> {
             if name.ends_with(self.0) { Claim::Name } else { Claim::None }
         }
     }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn all_unfinished_uploads_that_are_claimed_are_ended() {
         let server = S3Server::start();
-        let opened = Target::open("s3://bucket/packed", &server.options(), Arc::default());
+        let opened = BucketFolder::open("s3://bucket/packed", &server.options(), Arc::default());
         let target = opened.expect("a server");
         let keys = [
             "packed/uploads/a own",

@@ -1,4 +1,4 @@
-//! Uploads of files to a [`Target`]: small ones at once, large ones in parts.
+//! Uploads of files to a [`BucketFolder`]: small ones at once, large ones in parts.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 
+use super::bucket_folder::{BucketFolder, LOCK};
 use super::objects::Version;
-use super::target::{LOCK, Target};
 use crate::error::{Error, Result};
 use crate::storage::buckets;
 use crate::storage::request_threads::Pending;
@@ -54,7 +54,7 @@ impl FileToUpload<'_> {
     }
 }
 
-impl Target {
+impl BucketFolder {
     /// True if a file is so small that one request writes it, on a condition.
     pub(crate) fn is_small(bytes: u64) -> bool {
         bytes <= PART
@@ -205,7 +205,7 @@ mod tests {
     /// Any name, as one of this job.
     struct AnyName;
 
-    impl Evidence<Target> for AnyName {
+    impl Evidence<BucketFolder> for AnyName {
         fn claim(&self, _: &String) -> Claim<Version> {
             Claim::Name
         }
@@ -217,7 +217,13 @@ mod tests {
     }
 
     /// The ways to upload a file to `name`.
-    fn upload(way: usize, target: &Target, path: &Path, name: &str, blake3: &str) -> Result<()> {
+    fn upload(
+        way: usize,
+        target: &BucketFolder,
+        path: &Path,
+        name: &str,
+        blake3: &str,
+    ) -> Result<()> {
         let (file, control) = (file_to_upload(path, blake3), Control::default());
         let proof = prove(&AnyName, &name.to_owned()).expect("any name");
         match way {
@@ -229,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_file_that_has_changed_since_it_was_written_is_not_uploaded() {
-        let target = Target::over(Arc::new(InMemory::new()));
+        let target = BucketFolder::over(Arc::new(InMemory::new()));
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let path = dir.path().join("train-00000.arrow");
         let part = usize::try_from(PART).expect("a small number");
@@ -257,9 +263,12 @@ mod tests {
 
     /// A folder of a bucket of S3's protocol that copies only small objects, with the lock in it; a file that it does not
     /// copy, and the hash of the file.
-    fn uncopied(server: &S3Server, dir: &Path) -> (Target, std::path::PathBuf, Vec<u8>, String) {
-        let opened = Target::open("s3://bucket/packed", &server.options(), Arc::default());
-        let target = Target { most_copied: 1 << 20, ..opened.expect("a server") };
+    fn uncopied(
+        server: &S3Server,
+        dir: &Path,
+    ) -> (BucketFolder, std::path::PathBuf, Vec<u8>, String) {
+        let opened = BucketFolder::open("s3://bucket/packed", &server.options(), Arc::default());
+        let target = BucketFolder { most_copied: 1 << 20, ..opened.expect("a server") };
         target.write_new(LOCK, "locked").expect("room");
         let path = dir.join("train-00000.arrow");
         let size = 2 * usize::try_from(PART).expect("a small number") + 77;
@@ -270,7 +279,7 @@ mod tests {
         (target, path, bytes, blake3)
     }
 
-    fn upload_uncopied(target: &Target, path: &Path, blake3: &str) -> Result<()> {
+    fn upload_uncopied(target: &BucketFolder, path: &Path, blake3: &str) -> Result<()> {
         let file = file_to_upload(path, blake3);
         target.upload_uncopied(file, "train-00000.arrow", &Control::default())
     }

@@ -26,7 +26,7 @@ const STRETCHES_AHEAD: usize = 24;
 
 /// The order in which a reader will be asked for bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum ReadOrder {
     /// From the beginning to the end of a range.
     Range(Range<u64>),
     /// In stretches that lie apart; those that are known, in order.
@@ -50,7 +50,7 @@ impl FetchedPiece {
 #[derive(Debug)]
 pub(crate) struct ObjectReader {
     object: Arc<Object>,
-    access: Access,
+    access: ReadOrder,
     at: u64,
     /// The piece that is read, last. The scattered one before it stays: who looks for the end of a stretch behind it goes back to its
     /// beginning.
@@ -59,15 +59,15 @@ pub(crate) struct ObjectReader {
 }
 
 impl ObjectReader {
-    pub(in crate::storage) fn new(object: &Arc<Object>, access: Access) -> Self {
-        let at = if let Access::Range(range) = &access { range.start } else { 0 };
+    pub(in crate::storage) fn new(object: &Arc<Object>, access: ReadOrder) -> Self {
+        let at = if let ReadOrder::Range(range) = &access { range.start } else { 0 };
         let (pieces, ahead) = (Vec::new(), VecDeque::new());
         Self { object: Arc::clone(object), access, at, pieces, ahead }
     }
 
     /// A reader that fetches nothing ahead of the first piece.
     pub(in crate::storage) fn of_the_start(object: &Arc<Object>) -> Self {
-        Self::new(object, Access::Range(0..FIRST[0]))
+        Self::new(object, ReadOrder::Range(0..FIRST[0]))
     }
 
     /// Begins to fetch the first bytes.
@@ -85,10 +85,10 @@ impl ObjectReader {
             return at..at;
         }
         let range = match &self.access {
-            Access::Scattered(_) => return at..(at + SCATTERED).min(size).max(at),
+            ReadOrder::Scattered(_) => return at..(at + SCATTERED).min(size).max(at),
             // Behind the range the reader still reads as asked.
-            Access::Range(range) if range.contains(&at) => range.start..range.end.min(size),
-            Access::Range(_) => 0..size,
+            ReadOrder::Range(range) if range.contains(&at) => range.start..range.end.min(size),
+            ReadOrder::Range(_) => 0..size,
         };
         let (start, end) = match FIRST.iter().position(|end| at < *end) {
             Some(0) => (0, FIRST[0]),
@@ -109,13 +109,13 @@ impl ObjectReader {
         if wanted.is_empty() {
             return Ok(false);
         }
-        let kept = usize::from(matches!(self.access, Access::Scattered(_)));
+        let kept = usize::from(matches!(self.access, ReadOrder::Scattered(_)));
         self.pieces.drain(..self.pieces.len().saturating_sub(kept));
         while self.ahead.front().is_some_and(|first| first.range.end <= self.at) {
             self.ahead.pop_front();
         }
         let is_begun = self.ahead.front().is_some_and(|first| first.range.contains(&self.at));
-        let is_in_order = matches!(self.access, Access::Range(_));
+        let is_in_order = matches!(self.access, ReadOrder::Range(_));
         if is_in_order && !is_begun {
             // The reader was sent to another place.
             self.ahead.clear();
@@ -123,23 +123,23 @@ impl ObjectReader {
         let begun = if is_begun { self.ahead.pop_front() } else { None };
         let first = begun.unwrap_or_else(|| self.object.begin(wanted));
         let (start, end) = (first.range.start, first.range.end);
-        self.go_ahead(end);
+        self.prefetch_from(end);
         self.pieces.push(FetchedPiece { start, bytes: first.wait()? });
         Ok(true)
     }
 
     /// The next scattered stretch, if it has the next byte.
     fn known_stretch(&mut self) -> Option<Range<u64>> {
-        let Access::Scattered(coming) = &mut self.access else { return None };
+        let ReadOrder::Scattered(coming) = &mut self.access else { return None };
         coming.front().filter(|next| next.contains(&self.at))?;
         coming.pop_front().map(|stretch| fetched_of(&stretch, &self.object))
     }
 
     /// Begins to fetch the pieces from `end` on, or the next scattered stretches.
-    fn go_ahead(&mut self, end: u64) {
+    fn prefetch_from(&mut self, end: u64) {
         let last = match &mut self.access {
-            Access::Range(range) => range.end.min(self.object.stat().size),
-            Access::Scattered(coming) => {
+            ReadOrder::Range(range) => range.end.min(self.object.stat().size),
+            ReadOrder::Scattered(coming) => {
                 let length = |fetched: &Fetched| fetched.range.end - fetched.range.start;
                 let mut held: u64 = self.ahead.iter().map(length).sum();
                 while self.ahead.len() < STRETCHES_AHEAD

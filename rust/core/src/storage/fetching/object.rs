@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::resumed_requests::{ObjectBackend, Remote, failed_again};
+use super::resumed_requests::{ObjectBackend, ObjectRequests, failed_again};
 use crate::storage::cache::BlockCache;
 use crate::storage::http::retrying_client::RetryingClient;
-use crate::storage::http::web::HEAD;
-use crate::storage::request_threads::{Pending, Tasks};
-use crate::storage::stat::Stat;
+use crate::storage::http::web_object::HEAD;
+use crate::storage::object_stat::ObjectStat;
+use crate::storage::request_threads::{Pending, RequestThreads};
 
 /// Bytes for which one unit of the read-ahead of a call stands.
 const UNIT: u64 = 64 << 10;
@@ -25,7 +25,7 @@ pub(in crate::storage) const AHEAD: u64 = 96 << 20;
 /// The parts that all objects of one call share.
 #[derive(Debug)]
 pub(in crate::storage) struct SharedParts {
-    pub(in crate::storage) tasks: Arc<Tasks>,
+    pub(in crate::storage) tasks: Arc<RequestThreads>,
     pub(in crate::storage) client: Arc<RetryingClient>,
     pub(in crate::storage) cache: Option<Arc<BlockCache>>,
     /// The units that may still be read ahead.
@@ -34,7 +34,7 @@ pub(in crate::storage) struct SharedParts {
 
 impl SharedParts {
     pub(in crate::storage) fn new(
-        tasks: Arc<Tasks>,
+        tasks: Arc<RequestThreads>,
         client: Arc<RetryingClient>,
         cache: Option<Arc<BlockCache>>,
     ) -> Self {
@@ -47,7 +47,7 @@ impl SharedParts {
 pub(crate) struct Object {
     /// The name for reports, errors and identities: the URL without user and query.
     pub(in crate::storage) name: Arc<Path>,
-    remote: Arc<Remote>,
+    remote: Arc<ObjectRequests>,
     shared: Arc<SharedParts>,
     /// The first bytes, once they were needed.
     head: OnceLock<Bytes>,
@@ -74,15 +74,22 @@ impl Object {
     pub(in crate::storage) fn new(
         name: &str,
         backend: ObjectBackend,
-        stat: Stat,
+        stat: ObjectStat,
         head: Option<Bytes>,
         shared: &Arc<SharedParts>,
     ) -> Self {
         let known_as = stat.is_identified().then(|| format!("{name}\n{stat:?}"));
         let (client, cache) = (Arc::clone(&shared.client), shared.cache.clone());
         let whole = head.as_ref().filter(|head| head.len() as u64 == stat.size).cloned();
-        let remote =
-            Remote { backend, stat, whole, known_as, client, cache, failed: Mutex::default() };
+        let remote = ObjectRequests {
+            backend,
+            stat,
+            whole,
+            known_as,
+            client,
+            cache,
+            failed: Mutex::default(),
+        };
         let first = OnceLock::new();
         if let Some(head) = head {
             let _ = first.set(head);
@@ -100,7 +107,7 @@ impl Object {
     }
 
     /// The size, etag and time when it was found.
-    pub(crate) fn stat(&self) -> &Stat {
+    pub(crate) fn stat(&self) -> &ObjectStat {
         &self.remote.stat
     }
 

@@ -1,4 +1,4 @@
-//! [`Remote`]: the requests for bytes of one object. A body that breaks off is resumed at its offset.
+//! [`ObjectRequests`]: the requests for bytes of one object. A body that breaks off is resumed at its offset.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,10 @@ use object_store::{GetOptions, GetRange, ObjectStore};
 use crate::config::{FileFacts, FileSystem};
 use crate::storage::buckets;
 use crate::storage::cache::BlockCache;
-use crate::storage::cancelled_or_changed::Stopped;
+use crate::storage::cancelled_or_changed::CancelledOrChanged;
 use crate::storage::http::retrying_client::{RetryingClient, deepest};
-use crate::storage::http::web::{Got, Web};
-use crate::storage::stat::Stat;
+use crate::storage::http::web_object::{BytesAnswer, WebObject};
+use crate::storage::object_stat::ObjectStat;
 
 /// The store or the server that holds the bytes of an object.
 #[derive(Debug)]
@@ -23,16 +23,16 @@ pub(in crate::storage) enum ObjectBackend {
     /// In a bucket.
     Bucket(Arc<dyn ObjectStore>, object_store::path::Path),
     /// On a web server.
-    Web(Box<Web>),
+    Web(Box<WebObject>),
     /// On a file system of the caller.
     FileSystem(Arc<dyn FileSystem>, FileFacts),
 }
 
 /// The part of an object that its requests need.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(super) struct ObjectRequests {
     pub(super) backend: ObjectBackend,
-    pub(super) stat: Stat,
+    pub(super) stat: ObjectStat,
     /// All bytes, if the answer that told of the object held them.
     pub(super) whole: Option<Bytes>,
     /// The name that the block cache knows the object by; `None` if its content cannot be told apart.
@@ -43,7 +43,7 @@ pub(super) struct Remote {
     pub(super) failed: Mutex<Option<Arc<io::Error>>>,
 }
 
-impl Remote {
+impl ObjectRequests {
     /// Fetches bytes, from the block cache if they are there.
     pub(super) async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes> {
         if range.is_empty() {
@@ -125,7 +125,7 @@ impl Remote {
                 let got = got.map_err(|error| buckets::to_io_error(&error, &self.client))?;
                 let stat = buckets::listing::stat_of(&got.meta);
                 if !self.stat.is_same(&stat) || got.range.start != range.start {
-                    return Err(Stopped::Changed.into());
+                    return Err(CancelledOrChanged::Changed.into());
                 }
                 let mut body = got.into_stream();
                 while let Some(chunk) = body.next().await {
@@ -144,15 +144,15 @@ impl Remote {
                 let read = tokio::task::spawn_blocking(move || files.read(&facts, range));
                 let read = read.await.map_err(io::Error::other)??;
                 let Some(read) = read.filter(|read| read.len() as u64 == length) else {
-                    return Err(Stopped::Changed.into());
+                    return Err(CancelledOrChanged::Changed.into());
                 };
                 bytes.extend_from_slice(&read);
                 Ok(None)
             }
             ObjectBackend::Web(web) => {
                 match web.get(range, Some(&self.stat), &self.client).await? {
-                    Got::Bytes(mut answer) => answer.append_to(bytes).await,
-                    Got::Empty(_) => Err(Stopped::Changed.into()),
+                    BytesAnswer::Bytes(mut answer) => answer.append_to(bytes).await,
+                    BytesAnswer::Empty(_) => Err(CancelledOrChanged::Changed.into()),
                 }
             }
         }
@@ -161,7 +161,7 @@ impl Remote {
 
 /// An error once more: the request's failure is told to each reader of the object, with its source.
 pub(super) fn failed_again(error: &Arc<io::Error>) -> io::Error {
-    match Stopped::of(error) {
+    match CancelledOrChanged::of(error) {
         Some(stopped) => stopped.into(),
         None => io::Error::new(error.kind(), ObjectFailure(Arc::clone(error))),
     }

@@ -1,4 +1,4 @@
-//! [`Ranged`]: the parts of an object that a reader of tables needs, fetched ahead.
+//! [`TableParts`]: the parts of an object that a reader of tables needs, fetched ahead.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -31,13 +31,13 @@ const LOOSE_KEPT: usize = 16;
 
 /// The parts of an object that a reader of tables needs. Clones share the fetched bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Ranged {
+pub(crate) struct TableParts {
     object: Arc<Object>,
-    parts: Arc<Mutex<RangedParts>>,
+    parts: Arc<Mutex<FetchedParts>>,
 }
 
 #[derive(Debug, Default)]
-struct RangedParts {
+struct FetchedParts {
     /// The planned pieces, in order.
     pieces: Vec<PlannedRange>,
     /// The beginnings of the groups of the file, in order. Earlier pieces are let go.
@@ -51,22 +51,22 @@ struct RangedParts {
 #[derive(Debug)]
 struct PlannedRange {
     range: Range<u64>,
-    state: Fetching,
+    state: PartState,
 }
 
 #[derive(Debug)]
-enum Fetching {
+enum PartState {
     Away,
     Begun(Fetched),
     Here(Bytes),
 }
 
-impl Ranged {
+impl TableParts {
     pub(in crate::storage) fn new(object: &Arc<Object>) -> Self {
         let size = object.stat().size;
-        let mut parts = RangedParts::default();
+        let mut parts = FetchedParts::default();
         if size <= SMALL && size > 0 {
-            parts.pieces.push(PlannedRange { range: 0..size, state: Fetching::Away });
+            parts.pieces.push(PlannedRange { range: 0..size, state: PartState::Away });
         }
         Self { object: Arc::clone(object), parts: Arc::new(Mutex::new(parts)) }
     }
@@ -76,9 +76,9 @@ impl Ranged {
         let size = self.object.stat().size;
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         match parts.pieces.first_mut() {
-            Some(whole) if matches!(whole.state, Fetching::Away) => {
+            Some(whole) if matches!(whole.state, PartState::Away) => {
                 if let Some(begun) = self.object.begin_ahead(whole.range.clone()) {
-                    whole.state = Fetching::Begun(begun);
+                    whole.state = PartState::Begun(begun);
                 }
             }
             Some(_) => {}
@@ -109,7 +109,10 @@ impl Ranged {
             let count = (range.end - range.start).div_ceil(PIECE);
             (0..count).map(move |number| {
                 let start = range.start + number * PIECE;
-                PlannedRange { range: start..(start + PIECE).min(range.end), state: Fetching::Away }
+                PlannedRange {
+                    range: start..(start + PIECE).min(range.end),
+                    state: PartState::Away,
+                }
             })
         };
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +130,7 @@ impl Ranged {
         if !is_planned {
             return self.loose(&mut parts, range);
         }
-        parts.let_go(range.start);
+        parts.release_before(range.start);
         let mut last = first;
         while parts.pieces[last].range.end < range.end {
             let next = parts.pieces.get(last + 1).map(|piece| piece.range.start);
@@ -141,9 +144,9 @@ impl Ranged {
         }
         let ahead = (last + 1 + PIECES_AHEAD).min(parts.pieces.len());
         for piece in &mut parts.pieces[last + 1..ahead] {
-            if matches!(piece.state, Fetching::Away) {
+            if matches!(piece.state, PartState::Away) {
                 let Some(begun) = self.object.begin_ahead(piece.range.clone()) else { break };
-                piece.state = Fetching::Begun(begun);
+                piece.state = PartState::Begun(begun);
             }
         }
         let mut joined = BytesMut::new();
@@ -161,7 +164,7 @@ impl Ranged {
     }
 
     /// The bytes of a range that is not planned.
-    fn loose(&self, parts: &mut RangedParts, range: Range<u64>) -> io::Result<Bytes> {
+    fn loose(&self, parts: &mut FetchedParts, range: Range<u64>) -> io::Result<Bytes> {
         let size = self.object.stat().size;
         let holds = |(start, bytes): &&(u64, Bytes)| {
             *start <= range.start && range.end <= start + bytes.len() as u64
@@ -192,52 +195,52 @@ impl Ranged {
     }
 
     /// A reader from `start` on.
-    pub(crate) fn reader(&self, start: u64) -> RangedReader {
-        RangedReader { ranged: self.clone(), at: start }
+    pub(crate) fn reader(&self, start: u64) -> TablePartsReader {
+        TablePartsReader { ranged: self.clone(), at: start }
     }
 }
 
-impl RangedParts {
+impl FetchedParts {
     /// Lets go of the pieces before the group that holds byte `at`.
-    fn let_go(&mut self, at: u64) {
+    fn release_before(&mut self, at: u64) {
         let group = self.groups.partition_point(|start| *start <= at);
         let Some(start) = group.checked_sub(1).map(|group| self.groups[group]) else { return };
         for piece in &mut self.pieces {
             if piece.range.end > start {
                 break;
             }
-            piece.state = Fetching::Away;
+            piece.state = PartState::Away;
         }
     }
 }
 
 impl PlannedRange {
     fn begin(&mut self, object: &Object) {
-        if matches!(self.state, Fetching::Away) {
-            self.state = Fetching::Begun(object.begin(self.range.clone()));
+        if matches!(self.state, PartState::Away) {
+            self.state = PartState::Begun(object.begin(self.range.clone()));
         }
     }
 
     fn wait(&mut self, object: &Object) -> io::Result<Bytes> {
         self.begin(object);
-        let bytes = match std::mem::replace(&mut self.state, Fetching::Away) {
-            Fetching::Here(bytes) => bytes,
-            Fetching::Begun(begun) => begun.wait()?,
-            Fetching::Away => unreachable!("it was begun"),
+        let bytes = match std::mem::replace(&mut self.state, PartState::Away) {
+            PartState::Here(bytes) => bytes,
+            PartState::Begun(begun) => begun.wait()?,
+            PartState::Away => unreachable!("it was begun"),
         };
-        self.state = Fetching::Here(bytes.clone());
+        self.state = PartState::Here(bytes.clone());
         Ok(bytes)
     }
 }
 
 /// Reads bytes of an object from a place on.
 #[derive(Debug)]
-pub(crate) struct RangedReader {
-    ranged: Ranged,
+pub(crate) struct TablePartsReader {
+    ranged: TableParts,
     at: u64,
 }
 
-impl Read for RangedReader {
+impl Read for TablePartsReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.ranged.object.stat().size;
         let end = (self.at.saturating_add(buffer.len() as u64)).min(size);
@@ -253,7 +256,7 @@ impl Read for RangedReader {
     }
 }
 
-impl Ranged {
+impl TableParts {
     /// The end of the planned piece that holds byte `at`.
     fn end_of_piece(&self, at: u64) -> Option<u64> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,7 +269,7 @@ impl Ranged {
     }
 }
 
-impl Seek for RangedReader {
+impl Seek for TablePartsReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let (from, by) = match to {
             SeekFrom::Start(at) => (at, 0),

@@ -3,4 +3,4 @@
 pub(super) mod backoff;
 pub(super) mod retrying_client;
 pub(super) mod service;
-pub(super) mod web;
+pub(super) mod web_object;

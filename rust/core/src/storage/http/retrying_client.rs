@@ -52,7 +52,7 @@ const PLAIN: [&str; 9] = [
 const SHORTEST_SECRET: usize = 6;
 
 /// The answer to a request, or the reason why there is none.
-type Answered = std::result::Result<Response, reqwest::Error>;
+type RequestResult = std::result::Result<Response, reqwest::Error>;
 
 /// The HTTP client of one call.
 #[derive(Debug)]
@@ -148,16 +148,16 @@ impl RetryingClient {
     /// Sends a request until it is answered by anything but an error that may pass.
     ///
     /// The last answer is returned as it is, with any status.
-    pub(crate) async fn send(&self, request: Request) -> Answered {
+    pub(crate) async fn send(&self, request: Request) -> RequestResult {
         self.send_by(&self.client, request).await
     }
 
     /// Sends a signed request of a bucket, and follows no redirect.
-    pub(crate) async fn send_signed(&self, request: Request) -> Answered {
+    pub(crate) async fn send_signed(&self, request: Request) -> RequestResult {
         self.send_by(&self.of_buckets, request).await
     }
 
-    async fn send_by(&self, client: &Client, request: Request) -> Answered {
+    async fn send_by(&self, client: &Client, request: Request) -> RequestResult {
         let _permit = self.limit.acquire().await.expect("it is never closed");
         let mut backoff = self.backoff();
         loop {
@@ -178,7 +178,7 @@ impl RetryingClient {
         }
     }
 
-    fn note_time(&self, answer: &Answered) {
+    fn note_time(&self, answer: &RequestResult) {
         let date =
             answer.as_ref().ok().and_then(|answer| answer.headers().get(DATE)?.to_str().ok());
         if let Some(Ok(time)) = date.map(DateTime::parse_from_rfc2822) {

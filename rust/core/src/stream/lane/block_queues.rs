@@ -28,7 +28,7 @@ pub(crate) struct BlockQueues<T> {
 
 #[derive(Debug)]
 struct QueuesState<T> {
-    feeds: Vec<Feed<T>>,
+    feeds: Vec<BlockFeed<T>>,
     /// The feed that is being waited for, or was last.
     wanted: usize,
     /// True if the feed is being waited for.
@@ -39,7 +39,7 @@ struct QueuesState<T> {
 }
 
 #[derive(Debug)]
-struct Feed<T> {
+struct BlockFeed<T> {
     /// The numbers of results that were started and taken.
     begun: u64,
     taken: u64,
@@ -58,8 +58,13 @@ pub(crate) struct FeedClaim {
 
 impl<T> BlockQueues<T> {
     pub(crate) fn new(feeds: usize, threads: usize) -> Self {
-        let feed =
-            || Feed { begun: 0, taken: 0, ready: BTreeMap::new(), reading: false, ended: false };
+        let feed = || BlockFeed {
+            begun: 0,
+            taken: 0,
+            ready: BTreeMap::new(),
+            reading: false,
+            ended: false,
+        };
         let feeds = (0..feeds).map(|_| feed()).collect();
         let state = QueuesState { feeds, wanted: 0, waiting: false, idle: 0, closed: false };
         let (result, claimable) = (Condvar::new(), Condvar::new());

@@ -70,7 +70,7 @@ impl EmptyPasses {
     }
 
     /// True if a source of the caller has given so many documents in a row without a kept one that it is read no further.
-    pub(super) fn is_given_up(&self, lanes: u64) -> bool {
+    pub(super) fn has_too_many_empty_documents(&self, lanes: u64) -> bool {
         let documents =
             self.read_documents.saturating_sub(self.left_out) + self.left_out / LEFT_OUT_AS_ONE;
         self.read_documents > 0 && documents >= (MOST_UNKEPT / lanes).max(LEAST_UNKEPT)

@@ -1,10 +1,10 @@
-//! [`Walk`]: the blocks of one lane, in order, from any place on.
+//! [`LaneBlocks`]: the blocks of one lane, in order, from any place on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::caller_rounds::{RoundBlock, Rounds, round_of};
-use super::dealt_extents::Dealt;
+use super::caller_blocks::{CallerBlocks, RoundBlock, round_of};
+use super::lane_extents::LaneExtents;
 use super::record_order::{BlockAddress, RecordOrder};
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::{ChosenBlocks, FileHeads};
@@ -39,7 +39,7 @@ pub(crate) fn hash_of_blocks(hashes: &[u32]) -> u32 {
 }
 
 /// A block of a lane.
-pub(crate) struct WalkedBlock {
+pub(crate) struct LaneBlock {
     pub(crate) address: BlockAddress,
     pub(crate) extent: Extent,
     pub(crate) chosen: ChosenDocuments,
@@ -54,7 +54,7 @@ pub(crate) struct WalkedBlock {
 
 /// The files of a run, and the parts that a walk needs to read them.
 #[derive(Clone, Copy)]
-pub(crate) struct WalkFiles<'w, 'a> {
+pub(crate) struct LaneFiles<'w, 'a> {
     pub(crate) heads: &'w FileHeads<'a>,
     pub(crate) single: &'w ChosenBlocks<'a>,
     pub(crate) control: &'w Control,
@@ -71,11 +71,11 @@ pub(crate) struct WalkStart {
 }
 
 /// The blocks of one lane, in its order.
-pub(crate) struct Walk<'w, 'a> {
+pub(crate) struct LaneBlocks<'w, 'a> {
     order: &'w RecordOrder<'a>,
     /// The records that the caller gives, if the pool is no files.
-    rounds: Option<&'w Rounds<'a>>,
-    files: WalkFiles<'w, 'a>,
+    rounds: Option<&'w CallerBlocks<'a>>,
+    files: LaneFiles<'w, 'a>,
     lane: usize,
     /// The number of epochs; endless if `None`.
     epochs: Option<u64>,
@@ -96,7 +96,7 @@ pub(crate) struct Walk<'w, 'a> {
 struct OpenExtent {
     /// The address of its next block.
     at: BlockAddress,
-    dealt: Arc<Dealt>,
+    dealt: Arc<LaneExtents>,
     extent: Extent,
     /// The number of the next record in its file, if records are numbered.
     record: u64,
@@ -104,11 +104,11 @@ struct OpenExtent {
     shape: Option<Arc<Shape>>,
 }
 
-impl<'w, 'a> Walk<'w, 'a> {
+impl<'w, 'a> LaneBlocks<'w, 'a> {
     pub(crate) fn new(
         order: &'w RecordOrder<'a>,
-        rounds: Option<&'w Rounds<'a>>,
-        files: WalkFiles<'w, 'a>,
+        rounds: Option<&'w CallerBlocks<'a>>,
+        files: LaneFiles<'w, 'a>,
         lane: usize,
         epochs: Option<u64>,
         start: WalkStart,
@@ -122,13 +122,13 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The next block; `None` after the last.
-    pub(crate) fn next(&mut self) -> Result<Option<WalkedBlock>> {
+    pub(crate) fn next(&mut self) -> Result<Option<LaneBlock>> {
         self.compare_extents()?;
         self.compare_blocks()?;
         if let Some(OpenBlock { address, places }) = self.again.pop_front() {
             let found = self.go_to(address)?;
             let found =
-                found.map(|found| WalkedBlock { chosen: ChosenDocuments::Only(places), ..found });
+                found.map(|found| LaneBlock { chosen: ChosenDocuments::Only(places), ..found });
             return match found {
                 Some(found) => Ok(Some(found)),
                 // The lane reports the missing documents of this block.
@@ -193,15 +193,15 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The documents from `place` on of a block; the next block is the one behind it.
-    fn pass(&mut self, found: WalkedBlock, place: u64) -> WalkedBlock {
+    fn pass(&mut self, found: LaneBlock, place: u64) -> LaneBlock {
         let address = found.address;
         self.reads = true;
         self.next = (BlockAddress { block: address.block + 1, ..address }, 0);
-        WalkedBlock { chosen: ChosenDocuments::From(place), ..found }
+        LaneBlock { chosen: ChosenDocuments::From(place), ..found }
     }
 
     /// The extents of a portion.
-    fn dealt(&self, at: &BlockAddress) -> Result<Option<Arc<Dealt>>> {
+    fn dealt(&self, at: &BlockAddress) -> Result<Option<Arc<LaneExtents>>> {
         match &self.entered {
             Some(OpenExtent { at: here, dealt, .. }) if here.portion_key() == at.portion_key() => {
                 Ok(Some(Arc::clone(dealt)))
@@ -249,7 +249,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The place of the first record of a block.
-    fn origin_of(&self, found: &WalkedBlock) -> Result<Origin> {
+    fn origin_of(&self, found: &LaneBlock) -> Result<Origin> {
         self.numbered(place_of(found))
     }
 
@@ -274,14 +274,14 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// The block at an address, with all its records; `None` if there is none.
-    fn go_to(&mut self, address: BlockAddress) -> Result<Option<WalkedBlock>> {
-        let WalkFiles { heads, single, control, .. } = self.files;
+    fn go_to(&mut self, address: BlockAddress) -> Result<Option<LaneBlock>> {
+        let LaneFiles { heads, single, control, .. } = self.files;
         if let Some(rounds) = self.rounds {
             let Some(found) = rounds.block(self.lane, round_of(&address))? else { return Ok(None) };
             let RoundBlock { block, extent, first_record } = found;
             let mut head = rounds.head();
             let shape = heads.shape_by(rounds.file(), single, || Ok(head.take()))?;
-            return Ok(Some(WalkedBlock {
+            return Ok(Some(LaneBlock {
                 address,
                 extent,
                 chosen: ChosenDocuments::From(0),
@@ -328,7 +328,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                 };
                 let repetition = self.order.repetition(&address, block.source);
                 let block = block.read_again(repetition);
-                return Ok(Some(WalkedBlock {
+                return Ok(Some(LaneBlock {
                     address,
                     extent: entered.extent.clone(),
                     chosen: ChosenDocuments::From(0),
@@ -344,7 +344,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 }
 
 /// The place of the first record of a block, by the offset of its line where lines are not counted.
-fn place_of(found: &WalkedBlock) -> Origin {
+fn place_of(found: &LaneBlock) -> Origin {
     let line = found.block.records().next().map_or(1, |record| record.line);
     Origin { path: Arc::clone(&found.block.path), line }
 }

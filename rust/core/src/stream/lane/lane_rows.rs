@@ -3,30 +3,30 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::caller_rounds::{Round, floor_of};
+use super::caller_blocks::{Round, floor_of};
 use super::empty_passes::{EmptyPasses, MOST_EMPTY_PASSES};
 use super::packed_block::PackedBlock;
-use super::pictures;
+use super::picture_hashes;
 use super::record_order::BlockAddress;
 use super::source_mix::PoolChoice;
 use super::stored_block::{StoredBlock, held, lengths_of};
 use crate::config::Options;
 use crate::document::Document;
-use crate::document::store::Store;
+use crate::document::store::DocumentStore;
 use crate::error::{Error, Origin, Result};
 use crate::objective::Objective;
 use crate::pack::{OpenPacks, Piece};
-use crate::pipeline::{Cutter, PackedCounts, RowPacker};
-use crate::stream::options::OnExhausted;
+use crate::pipeline::{DocumentCutter, PackedCounts, RowPacker};
 use crate::stream::state::encode;
 use crate::stream::state::lane_state::{LaneState, PoolState};
+use crate::stream::stream_options::OnExhausted;
 use crate::util::wording::{message, set};
 
 /// Packs the documents of one lane.
 pub(in crate::stream) struct Lane {
     /// The rows: of one packer, or of one for each pool if each row holds one source.
     pub(super) packed: RowPacker,
-    pub(super) store: Store,
+    pub(super) store: DocumentStore,
     /// The blocks of the documents in the store.
     pub(super) held: VecDeque<StoredBlock>,
     pub(super) pools: Vec<PoolPlace>,
@@ -58,7 +58,7 @@ pub(in crate::stream) struct Lane {
 #[derive(Default)]
 pub(super) struct PoolPlace {
     pub(super) next: (BlockAddress, u64),
-    pub(super) current: Option<Current>,
+    pub(super) current: Option<CurrentBlock>,
     /// True if it gives no more documents in this round.
     pub(super) ended: bool,
     /// True if it gives no more documents in any round.
@@ -76,7 +76,7 @@ pub(super) struct PoolPlace {
 }
 
 /// The next step of a lane.
-enum Next {
+enum LaneStep {
     /// A row of this packer is closed.
     Row(usize),
     /// A document of this pool is ready.
@@ -105,7 +105,7 @@ enum NextDocument {
 }
 
 /// The block that is being packed.
-pub(super) struct Current {
+pub(super) struct CurrentBlock {
     /// The numbers of its documents that remain to be packed.
     pub(super) numbers: std::ops::Range<u64>,
     pub(super) places: VecDeque<u64>,
@@ -115,8 +115,8 @@ pub(super) struct Current {
     pub(super) end: Option<Error>,
 }
 
-/// The parts of the run that a lane needs for packing.
-pub(in crate::stream) struct Bench<'b> {
+/// The options, objective, counts and callbacks by which a lane packs.
+pub(in crate::stream) struct LaneContext<'b> {
     pub(in crate::stream) options: &'b Options,
     pub(in crate::stream) objective: &'b dyn Objective,
     pub(in crate::stream) pool_choice: &'b PoolChoice,
@@ -128,15 +128,15 @@ pub(in crate::stream) struct Bench<'b> {
     pub(in crate::stream) line_of: &'b dyn Fn(&Document<'_>) -> Result<u64>,
 }
 
-impl<'b> Bench<'b> {
+impl<'b> LaneContext<'b> {
     /// The place of a document, with the number of its line.
     pub(super) fn origin_of(&self, document: &Document<'_>) -> Result<Origin> {
         Ok(Origin { line: (self.line_of)(document)?, ..document.origin() })
     }
 
     /// Cuts documents as the run does.
-    pub(super) fn cutter(&self) -> Cutter<'b> {
-        Cutter { options: self.options, objective: self.objective, copy: 0 }
+    pub(super) fn cutter(&self) -> DocumentCutter<'b> {
+        DocumentCutter { options: self.options, objective: self.objective, copy: 0 }
     }
 }
 
@@ -165,7 +165,7 @@ impl Lane {
         };
         Self {
             packed: RowPacker::new(open, &options.rows.packing, packers),
-            store: Store::default(),
+            store: DocumentStore::default(),
             held: VecDeque::new(),
             pools: (0..pools).map(pool).collect(),
             number: number as u64,
@@ -198,16 +198,16 @@ impl Lane {
     /// [`stock`](Self::stock).
     pub(in crate::stream) fn next_row(
         &mut self,
-        bench: &mut Bench<'_>,
+        lane_context: &mut LaneContext<'_>,
     ) -> Result<Option<Vec<Piece>>> {
         loop {
-            match self.find_row(bench)? {
+            match self.find_row(lane_context)? {
                 Some(NextRow::Packed(packer)) => {
                     let row = self.packed.take(packer);
                     self.rows += 1;
                     (self.delivered_in_round, self.empty_passes_left) = (true, MOST_EMPTY_PASSES);
-                    if bench.pool_choice.chooses_rows() {
-                        self.charge(packer, 1, bench);
+                    if lane_context.pool_choice.chooses_rows() {
+                        self.charge(packer, 1, lane_context);
                     }
                     return Ok(Some(row));
                 }
@@ -218,7 +218,8 @@ impl Lane {
                 None => {}
             }
             let is_given_up = !self.delivered_in_round && self.empty_passes_left == 0;
-            if !bench.pool_choice.has_rounds() || is_given_up || !self.can_read(bench) {
+            if !lane_context.pool_choice.has_rounds() || is_given_up || !self.can_read(lane_context)
+            {
                 return Ok(None);
             }
             self.pads = !self.delivered_in_round;
@@ -231,8 +232,8 @@ impl Lane {
     }
 
     /// True if a pool with a weight may give documents in another round.
-    fn can_read(&self, bench: &Bench<'_>) -> bool {
-        let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
+    fn can_read(&self, lane_context: &LaneContext<'_>) -> bool {
+        let weights = lane_context.pool_choice.weights(self.rows * self.lanes + self.number);
         self.pools.iter().zip(weights).any(|(pool, weight)| *weight > 0 && !pool.exhausted)
     }
 
@@ -262,14 +263,17 @@ impl Lane {
     }
 
     /// True if a row follows that is not of an epoch read again.
-    pub(in crate::stream) fn has_row(&mut self, bench: &mut Bench<'_>) -> Result<bool> {
-        Ok(!self.is_ended() && self.find_row(bench)?.is_some())
+    pub(in crate::stream) fn has_row(
+        &mut self,
+        lane_context: &mut LaneContext<'_>,
+    ) -> Result<bool> {
+        Ok(!self.is_ended() && self.find_row(lane_context)?.is_some())
     }
 
     /// The next row of this round: one that is closed, or padding; `None` after the last.
-    fn find_row(&mut self, bench: &mut Bench<'_>) -> Result<Option<NextRow>> {
+    fn find_row(&mut self, lane_context: &mut LaneContext<'_>) -> Result<Option<NextRow>> {
         if let Some(state) = self.from.take() {
-            self.restore(&state, bench)?;
+            self.restore(&state, lane_context)?;
         }
         while !self.pads {
             if self.ended {
@@ -277,12 +281,12 @@ impl Lane {
                 let packer = PoolChoice::choose(waiting.map(|at| (at, self.pools[at].credit)));
                 return Ok(packer.map(NextRow::Packed));
             }
-            match self.choose(bench)? {
-                Next::Row(packer) => return Ok(Some(NextRow::Packed(packer))),
-                Next::Document(pool) => self.pack_next(pool, bench)?,
-                Next::Padding => self.pads = true,
-                Next::End => {
-                    (0..self.packed.packers()).for_each(|packer| self.finish(packer, bench));
+            match self.choose(lane_context)? {
+                LaneStep::Row(packer) => return Ok(Some(NextRow::Packed(packer))),
+                LaneStep::Document(pool) => self.pack_next(pool, lane_context)?,
+                LaneStep::Padding => self.pads = true,
+                LaneStep::End => {
+                    (0..self.packed.packers()).for_each(|packer| self.finish(packer, lane_context));
                     self.ended = true;
                 }
             }
@@ -301,7 +305,7 @@ impl Lane {
     }
 
     /// The store of the documents, and the number of the document that pieces count from.
-    pub(in crate::stream) fn stock(&self) -> (&Store, u64) {
+    pub(in crate::stream) fn stock(&self) -> (&DocumentStore, u64) {
         (&self.store, self.packed.first_document())
     }
 
@@ -331,73 +335,74 @@ impl Lane {
     }
 
     /// The next step: a row that is closed, or the pool of the next document.
-    fn choose(&mut self, bench: &mut Bench<'_>) -> Result<Next> {
-        let chooses_rows = bench.pool_choice.chooses_rows();
+    fn choose(&mut self, lane_context: &mut LaneContext<'_>) -> Result<LaneStep> {
+        let chooses_rows = lane_context.pool_choice.chooses_rows();
         if !chooses_rows && self.packed.waits(0) {
-            return Ok(Next::Row(0));
+            return Ok(LaneStep::Row(0));
         }
         if self.pools.len() == 1 && !self.pools[0].ended {
-            match self.supply(0, bench)? {
+            match self.supply(0, lane_context)? {
                 NextDocument::Document => {
-                    let past = bench.pool_choice.is_past(self.pools[0].next.0.epoch, self.round);
-                    return Ok(if past { Next::End } else { Next::Document(0) });
+                    let past =
+                        lane_context.pool_choice.is_past(self.pools[0].next.0.epoch, self.round);
+                    return Ok(if past { LaneStep::End } else { LaneStep::Document(0) });
                 }
-                NextDocument::Padding => return Ok(Next::Padding),
-                NextDocument::Passed => return Ok(Next::End),
+                NextDocument::Padding => return Ok(LaneStep::Padding),
+                NextDocument::Passed => return Ok(LaneStep::End),
                 NextDocument::Nothing => {}
             }
         }
         loop {
-            let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
+            let weights = lane_context.pool_choice.weights(self.rows * self.lanes + self.number);
             let weighed: Vec<usize> = (0..self.pools.len()).filter(|&at| weights[at] > 0).collect();
             let has_rows = |at: usize| chooses_rows && self.packed.waits(at);
             let open = weighed.iter().filter(|&&at| !self.pools[at].ended || has_rows(at));
             let Some(pool) = PoolChoice::choose(open.map(|&at| (at, self.pools[at].credit))) else {
-                return Ok(Next::End);
+                return Ok(LaneStep::End);
             };
             if has_rows(pool) {
-                return Ok(Next::Row(pool));
+                return Ok(LaneStep::Row(pool));
             }
-            let supply = self.supply(pool, bench)?;
-            match supply {
+            let caller_source = self.supply(pool, lane_context)?;
+            match caller_source {
                 NextDocument::Document | NextDocument::Passed => {
                     let has_passed = |at: usize| {
-                        bench.pool_choice.is_past(self.pools[at].next.0.epoch, self.round)
+                        lane_context.pool_choice.is_past(self.pools[at].next.0.epoch, self.round)
                     };
                     let mut reading = weighed.iter().filter(|&&at| !self.pools[at].ended);
                     if reading.all(|&at| has_passed(at)) {
-                        return Ok(Next::End);
+                        return Ok(LaneStep::End);
                     }
-                    let is_read_on = bench.pool_choice.on_exhausted == OnExhausted::Repeat;
-                    match supply {
+                    let is_read_on = lane_context.pool_choice.on_exhausted == OnExhausted::Repeat;
+                    match caller_source {
                         NextDocument::Passed if is_read_on => continue,
                         NextDocument::Document if is_read_on || !has_passed(pool) => {
-                            return Ok(Next::Document(pool));
+                            return Ok(LaneStep::Document(pool));
                         }
                         _ => {}
                     }
                 }
-                NextDocument::Padding => return Ok(Next::Padding),
+                NextDocument::Padding => return Ok(LaneStep::Padding),
                 NextDocument::Nothing => {
-                    if self.pools[pool].passes.left == 0 && bench.pool_choice.pools() > 1 {
-                        self.refuse_empty(pool, bench)?;
+                    if self.pools[pool].passes.left == 0 && lane_context.pool_choice.pools() > 1 {
+                        self.refuse_empty(pool, lane_context)?;
                     }
                     self.pools[pool].exhausted = true;
                 }
             }
             self.pools[pool].ended = true;
-            if bench.pool_choice.on_exhausted == OnExhausted::Stop {
-                return Ok(Next::End);
+            if lane_context.pool_choice.on_exhausted == OnExhausted::Stop {
+                return Ok(LaneStep::End);
             }
             if chooses_rows {
-                self.finish(pool, bench);
+                self.finish(pool, lane_context);
             }
         }
     }
 
     /// Fails for a pool with a weight but without documents for this lane, unless the others take its share.
-    fn refuse_empty(&self, pool: usize, bench: &Bench<'_>) -> Result<()> {
-        if bench.pool_choice.on_exhausted == OnExhausted::Drop {
+    fn refuse_empty(&self, pool: usize, lane_context: &LaneContext<'_>) -> Result<()> {
+        if lane_context.pool_choice.on_exhausted == OnExhausted::Drop {
             return Ok(());
         }
         let place = &self.pools[pool];
@@ -411,14 +416,14 @@ impl Lane {
                 ("was left no document of it", "let `filter` and `select` keep more".to_owned())
             }
             (false, false) => {
-                ("has no document of it", bench.pool_choice.to_divide(pool, self.lanes))
+                ("has no document of it", lane_context.pool_choice.to_divide(pool, self.lanes))
             }
         };
-        let (shown, lanes) = (bench.pool_choice.shown(pool), self.lanes);
+        let (shown, lanes) = (lane_context.pool_choice.shown(pool), self.lanes);
         let fault =
             format!("source {shown} has a share, but lane {} of {lanes} {has}; ", self.number);
         let drop = set("weights.on_exhausted", "drop");
-        let reason = match bench.pool_choice.few_lanes(pool, lanes) {
+        let reason = match lane_context.pool_choice.few_lanes(pool, lanes) {
             Some(few) => {
                 let few = set("ranks.lanes", few);
                 message![fault, "take fewer lanes, such as ", few, format!(", {more}, or "), drop]
@@ -429,7 +434,11 @@ impl Lane {
     }
 
     /// The next document of a pool. Takes blocks until a document is ready to be packed, or a whole pass has packed none.
-    fn supply(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<NextDocument> {
+    fn supply(
+        &mut self,
+        number: usize,
+        lane_context: &mut LaneContext<'_>,
+    ) -> Result<NextDocument> {
         loop {
             let pool = &mut self.pools[number];
             if let Some(current) = &mut pool.current {
@@ -445,42 +454,46 @@ impl Lane {
             if self.pools[number].exhausted {
                 return Ok(NextDocument::Nothing);
             }
-            if self.pools[number].passes.is_given_up(self.lanes) {
+            if self.pools[number].passes.has_too_many_empty_documents(self.lanes) {
                 let pool = &mut self.pools[number];
-                if bench.pool_choice.pools() == 1 {
-                    let ledger = &bench.packed_counts.ledger;
+                if lane_context.pool_choice.pools() == 1 {
+                    let ledger = &lane_context.packed_counts.ledger;
                     let documents = pool.passes.read_documents;
                     return Err(ledger.nothing_of_source(documents, self.number, self.lanes));
                 }
                 (pool.passes.left, pool.exhausted) = (0, true);
                 return Ok(NextDocument::Nothing);
             }
-            let Some(block) = (bench.take)(number)? else { return Ok(NextDocument::Nothing) };
+            let Some(block) = (lane_context.take)(number)? else {
+                return Ok(NextDocument::Nothing);
+            };
             let pool = &mut self.pools[number];
             pool.passes.add(&block);
             let is_empty = pool.passes.is_whole_pass_before(&block.address)
-                && bench.pool_choice.may_end(block.address.epoch, self.round);
+                && lane_context.pool_choice.may_end(block.address.epoch, self.round);
             if is_empty && !pool.passes.begin(block.address) {
                 pool.exhausted = true;
                 return Ok(NextDocument::Nothing);
             }
             pool.passes.found |= !block.documents.is_empty();
-            bench.packed_counts.work += block.work;
+            lane_context.packed_counts.work += block.work;
             let shown = pool.shown.take();
             if pool.counted.take().is_none_or(|(address, _)| address != block.address) {
-                bench.packed_counts.ledger.merge(block.ledger);
+                lane_context.packed_counts.ledger.merge(block.ledger);
             } else if let Some(mut known) = shown {
                 if block.end.is_some() {
                     // The error names what is behind these documents.
                     known.truncate(block.documents.iter().flat_map(|it| it.pictures()).count());
                 }
                 let lost = block.lost_picture.as_ref();
-                pictures::compare(block.documents.iter(), &known, lost, |it| bench.origin_of(it))?;
+                picture_hashes::compare(block.documents.iter(), &known, lost, |it| {
+                    lane_context.origin_of(it)
+                })?;
             }
             let PackedBlock { address, hash, places, end, .. } = block;
             pool.dealt = block.dealt;
             let (lengths, shown) =
-                (lengths_of(&block.documents), pictures::hashes_of(&block.documents));
+                (lengths_of(&block.documents), picture_hashes::hashes_of(&block.documents));
             let numbers = self.store.push(block.documents, None);
             let from = if pool.next.0 == address { pool.next.1 } else { 0 };
             pool.next = (address, from.max(places.first().copied().unwrap_or(0)));
@@ -495,18 +508,19 @@ impl Lane {
             });
             // An error of its block is raised before anything else of it.
             let is_without_documents = numbers.is_empty() && end.is_none();
-            pool.current = Some(Current { numbers, places: places.into(), address, hash, end });
-            if is_empty && bench.pool_choice.is_endless() {
+            pool.current =
+                Some(CurrentBlock { numbers, places: places.into(), address, hash, end });
+            if is_empty && lane_context.pool_choice.is_endless() {
                 return Ok(NextDocument::Padding);
             }
-            if is_without_documents && bench.pool_choice.is_past(address.epoch, self.round) {
+            if is_without_documents && lane_context.pool_choice.is_past(address.epoch, self.round) {
                 return Ok(NextDocument::Passed);
             }
         }
     }
 
     /// Packs the next document of a pool.
-    fn pack_next(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<()> {
+    fn pack_next(&mut self, number: usize, lane_context: &mut LaneContext<'_>) -> Result<()> {
         let pool = &mut self.pools[number];
         let current = pool.current.as_mut().expect("a document is ready");
         let document = current.numbers.next().expect("a document is ready");
@@ -514,34 +528,40 @@ impl Lane {
         pool.next = (current.address, place + 1);
         let name = self.packed.local_number(document);
         let found = self.store.document(document);
-        let cutter = bench.cutter();
-        if let Err(refused) = bench.packed_counts.pieces(found, name, cutter, &mut self.pieces) {
+        let cutter = lane_context.cutter();
+        if let Err(refused) =
+            lane_context.packed_counts.pieces(found, name, cutter, &mut self.pieces)
+        {
             // The error names a line, so the line of the record is counted.
-            let line = (bench.line_of)(&found)?;
+            let line = (lane_context.line_of)(&found)?;
             let again = found.at_line(line);
-            let repeated =
-                bench.packed_counts.pieces(again.document(0), name, cutter, &mut self.pieces);
+            let repeated = lane_context.packed_counts.pieces(
+                again.document(0),
+                name,
+                cutter,
+                &mut self.pieces,
+            );
             return Err(repeated.err().unwrap_or(refused));
         }
-        bench.packed_counts.defer(&self.pieces);
+        lane_context.packed_counts.defer(&self.pieces);
         if !self.pieces.is_empty() {
             let pool = &mut self.pools[number];
             pool.passes.note_packed(pool.next.0.next_block());
         }
-        let chooses_rows = bench.pool_choice.chooses_rows();
+        let chooses_rows = lane_context.pool_choice.chooses_rows();
         // A document without a kept piece is in no row, so it costs nothing: its pool gives the next one. A pool without
         // kept documents is given up after a pass.
         if self.pools.len() > 1 && !chooses_rows && !self.pieces.is_empty() {
             let kept = self.pieces.iter().map(|piece| u64::from(piece.length)).sum();
-            self.charge(number, bench.pool_choice.cost(kept), bench);
+            self.charge(number, lane_context.pool_choice.cost(kept), lane_context);
         }
         self.packed.push(if chooses_rows { number } else { 0 }, &mut self.pieces);
         Ok(())
     }
 
     /// Charges a pool for a document, and credits all pools by their weights.
-    fn charge(&mut self, number: usize, cost: i64, bench: &Bench<'_>) {
-        let weights = bench.pool_choice.weights(self.rows * self.lanes + self.number);
+    fn charge(&mut self, number: usize, cost: i64, lane_context: &LaneContext<'_>) {
+        let weights = lane_context.pool_choice.weights(self.rows * self.lanes + self.number);
         let mut all = 0;
         for (pool, weight) in self.pools.iter_mut().zip(weights).filter(|(pool, _)| !pool.ended) {
             pool.credit += weight * cost;
@@ -551,12 +571,12 @@ impl Lane {
     }
 
     /// Closes all rows of a packer.
-    fn finish(&mut self, packer: usize, bench: &mut Bench<'_>) {
+    fn finish(&mut self, packer: usize, lane_context: &mut LaneContext<'_>) {
         let first = self.packed.first_document();
         let blocks = &self.held;
         let pool_of = |piece: &Piece| held(blocks, first + u64::from(piece.document)).pool;
         let tail = self.packed.finish(packer, pool_of);
-        bench.packed_counts.begin(&tail);
-        bench.packed_counts.drop_tail(&tail, self.packed.first_document(), &self.store);
+        lane_context.packed_counts.begin(&tail);
+        lane_context.packed_counts.drop_tail(&tail, self.packed.first_document(), &self.store);
     }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::lane_blocks::{ChosenDocuments, WalkedBlock};
+use super::lane_blocks::{ChosenDocuments, LaneBlock};
 use super::record_order::{BlockAddress, RecordOrder};
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::{ChosenBlocks, Outcome, WantedRecords};
+use crate::pipeline::{ChosenBlocks, TokenizedBlock, WantedRecords};
 use crate::record::{Fault, Shape};
 use crate::report::ledger::{DroppedRecord, Ledger, Reason};
-use crate::report::timing::Work;
+use crate::report::timing::StageWork;
 use crate::source::extents::extent::number_line;
-use crate::source::{Block, Raw};
+use crate::source::{Block, RawContent};
 use crate::stream::state::lane_state::{place_of, record_and_number};
 use crate::util::control::Control;
 
@@ -27,7 +27,7 @@ pub(crate) struct PackedBlock {
     pub(crate) places: Vec<u64>,
     /// The counts of the records that were read here for the first time.
     pub(crate) ledger: Ledger,
-    pub(crate) work: Work,
+    pub(crate) work: StageWork,
     /// The first record that has become a bad one by its picture, though it was counted before a resume.
     pub(crate) lost_picture: Option<DroppedRecord>,
     /// The error that ends the run after these documents, if any.
@@ -43,14 +43,13 @@ fn too_many(origin: &Origin) -> Error {
 impl PackedBlock {
     /// Makes the documents of a block by `work`.
     pub(crate) fn of(
-        found: WalkedBlock,
+        found: LaneBlock,
         order: &RecordOrder<'_>,
         single: &ChosenBlocks<'_>,
-        work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome>,
+        work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<TokenizedBlock>,
         control: &Control,
     ) -> Result<Self> {
-        let WalkedBlock { address, extent, chosen, first_record, block, shape, hash, dealt } =
-            found;
+        let LaneBlock { address, extent, chosen, first_record, block, shape, hash, dealt } = found;
         let count = block.records().count();
         let records = order.records(&address, &extent, count, control)?;
         let mut places = vec![0_u64; count];
@@ -71,7 +70,8 @@ impl PackedBlock {
         let mut wanted: WantedRecords = places.iter().map(is_wanted).collect();
         let size = block.size;
         let is_new = matches!(chosen, ChosenDocuments::From(0));
-        let of_split = |raw: Raw<'_>| single.is_of_split(raw, block.source, shape.as_deref());
+        let of_split =
+            |raw: RawContent<'_>| single.is_of_split(raw, block.source, shape.as_deref());
         let chosen_records = order.chosen(&block, &extent, first_record, &of_split);
         let (block, left_out) = match chosen_records {
             Some(taken) => {

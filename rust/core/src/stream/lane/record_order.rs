@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::error::Result;
-use crate::source::extents::extent::{Extent, Numbering, extents};
+use crate::source::extents::extent::{Extent, ExtentNumbering, extents};
 use crate::source::extents::parts::parts;
 use crate::source::extents::token_weights::weigh;
-use crate::source::{Block, Container, FilePart, FoundFiles, Index, Raw, SourceFile};
-use crate::stream::lane::dealt_extents::{Dealt, PortionKey};
+use crate::source::{Block, Container, FactIndex, FilePart, FoundFiles, RawContent, SourceFile};
+use crate::stream::lane::lane_extents::{LaneExtents, PortionKey};
 use crate::stream::record_selection::{ChosenRecords, RecordSelection};
 use crate::util::control::Control;
 use crate::util::message::{ShownPath, counted};
@@ -27,7 +27,7 @@ const EXTENTS_PER_LANE: u64 = 16;
 const SMALL: u64 = 32 << 20;
 
 /// Files, and the extents of all of them.
-type Known = (Vec<usize>, Arc<[Extent]>);
+type FileExtents = (Vec<usize>, Arc<[Extent]>);
 
 /// Extents of a small input for each lane. With these, lanes differ by a thirty-second of their tokens at most.
 const EXTENTS_PER_LANE_OF_SMALL: u64 = 2 * EXTENTS_PER_LANE;
@@ -77,7 +77,7 @@ pub(crate) struct OrderOptions<'a> {
     /// True if lines are counted.
     pub(crate) counted: bool,
     /// Facts about the files that earlier runs found.
-    pub(crate) index: Index<'a>,
+    pub(crate) index: FactIndex<'a>,
 }
 
 /// The order of the records of sources that are read as one.
@@ -96,11 +96,11 @@ pub(crate) struct RecordOrder<'a> {
     /// True if lines are counted.
     counted: bool,
     /// Facts about the files that earlier runs found.
-    index: Index<'a>,
+    index: FactIndex<'a>,
     /// The extents of a small input, which are the same in all epochs, and its files.
-    small: Mutex<Option<Known>>,
+    small: Mutex<Option<FileExtents>>,
     /// The portions that lanes are reading.
-    dealt: Mutex<HashMap<PortionKey, Weak<Dealt>>>,
+    dealt: Mutex<HashMap<PortionKey, Weak<LaneExtents>>>,
     /// The most bytes in memory of an extent that was dealt, and the file of the extent.
     largest: Mutex<(u64, usize)>,
     /// The compressed files with a long way to decode before a place.
@@ -150,7 +150,7 @@ impl<'a> RecordOrder<'a> {
             others => (format!(" and {others} other files"), "they"),
         };
         let are = if more.is_empty() { "is" } else { "are" };
-        // Whether a file of JSON is an array, which is entered nowhere, is known to those who open it.
+        // Only the reader of a JSON file knows if it is an array, which has no extents.
         let is_json = |file: &usize| self.found.files[*file].format.container == Container::Json;
         let but = if slow.iter().any(is_json) {
             " (not arrays of JSON: write their records as JSON Lines)"
@@ -223,7 +223,11 @@ impl<'a> RecordOrder<'a> {
     }
 
     /// The extents of a portion; `None` after the last of its pass.
-    pub(crate) fn dealt(&self, at: &BlockAddress, control: &Control) -> Result<Option<Arc<Dealt>>> {
+    pub(crate) fn dealt(
+        &self,
+        at: &BlockAddress,
+        control: &Control,
+    ) -> Result<Option<Arc<LaneExtents>>> {
         let key = at.portion_key();
         let mut known = self.dealt.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dealt) = known.get(&key).and_then(Weak::upgrade) {
@@ -298,7 +302,7 @@ impl<'a> RecordOrder<'a> {
         // Rounded up, or one lane of a small input would get an extent more than the others.
         let wanted = bytes.div_ceil(self.lanes as u64 * each).clamp(1, most);
         let records = self.choice.numbers.stride.is_some();
-        let numbering = Numbering { lines: self.counted, records };
+        let numbering = ExtentNumbering { lines: self.counted, records };
         let index = self.index;
         let mut all = extents(self.found, &files, &self.parts, wanted, numbering, index, control)?;
         if is_small {
@@ -312,7 +316,7 @@ impl<'a> RecordOrder<'a> {
     }
 
     /// Deals the extents of some files to the lanes.
-    fn deal(&self, files: &[usize], at: &BlockAddress, control: &Control) -> Result<Dealt> {
+    fn deal(&self, files: &[usize], at: &BlockAddress, control: &Control) -> Result<LaneExtents> {
         let all = self.extents(files, control)?;
         if let Some(extent) = all.iter().max_by_key(|extent| extent.decoded) {
             let mut largest = self.largest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -322,7 +326,7 @@ impl<'a> RecordOrder<'a> {
         let slow = slow.map(|extent| extent.file);
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).extend(slow);
         let seed = self.shuffle.then_some(self.seed);
-        Dealt::deal(&all, self.lanes, seed, at.portion_key(), control)
+        LaneExtents::deal(&all, self.lanes, seed, at.portion_key(), control)
     }
 
     /// True if records are taken by their numbers.
@@ -336,7 +340,7 @@ impl<'a> RecordOrder<'a> {
         block: &Block,
         extent: &Extent,
         first: u64,
-        of_split: &dyn Fn(Raw<'_>) -> bool,
+        of_split: &dyn Fn(RawContent<'_>) -> bool,
     ) -> Option<ChosenRecords> {
         let range = &self.parts[extent.file].records;
         (!self.choice.is_all()).then(|| self.choice.records(block, of_split, range, first))
@@ -362,7 +366,7 @@ impl<'a> RecordOrder<'a> {
     }
 }
 
-/// The purposes of random numbers here; those of [`dealt_extents`](super::dealt_extents) are others. Numbers for different purposes
+/// The purposes of random numbers here; those of [`dealt_extents`](super::lane_extents) are others. Numbers for different purposes
 /// are independent.
 const FILES: u64 = 1;
 const RECORDS: u64 = 4;

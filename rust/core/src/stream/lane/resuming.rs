@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::empty_passes::EmptyPasses;
-use super::lane_rows::{Bench, Lane, PoolPlace};
-use super::pictures;
+use super::lane_rows::{Lane, LaneContext, PoolPlace};
+use super::picture_hashes;
 use super::stored_block::{StoredBlock, held, lengths_of};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::pack::Piece;
 use crate::pipeline::ClosedRow;
-use crate::stream::lane::caller_rounds::{LAST, Round, round_of};
+use crate::stream::lane::caller_blocks::{LAST, Round, round_of};
 use crate::stream::lane::lane_blocks::{OpenBlock, hash_of_blocks};
 use crate::stream::lane::record_order::BlockAddress;
 use crate::stream::state::lane_state::{
-    DocumentPlace, KnownPictures, LaneState, PiecePlace, PoolState, ReadHashes, RowPiece, Snapshot,
+    DocumentPlace, KnownPictures, LaneSnapshot, LaneState, PiecePlace, PoolState, ReadHashes,
+    RowPiece,
 };
 
 impl Lane {
@@ -78,7 +79,7 @@ impl Lane {
                 empty_passes_left,
             }
         };
-        let snapshot = Snapshot {
+        let snapshot = LaneSnapshot {
             rows: self.rows,
             round: self.round,
             ended: self.ended,
@@ -173,24 +174,28 @@ impl Lane {
     }
 
     /// Makes the rows of a state again.
-    pub(super) fn restore(&mut self, state: &LaneState, bench: &mut Bench<'_>) -> Result<()> {
+    pub(super) fn restore(
+        &mut self,
+        state: &LaneState,
+        lane_context: &mut LaneContext<'_>,
+    ) -> Result<()> {
         let mut numbers: BTreeMap<DocumentPlace, u64> = BTreeMap::new();
         for (pool, blocks) in Self::blocks_again(state, self.pools.len()).into_iter().enumerate() {
             for OpenBlock { address, places } in blocks {
-                let block = (bench.take)(pool)?.filter(|block| block.address == address);
+                let block = (lane_context.take)(pool)?.filter(|block| block.address == address);
                 let Some(block) = block else { return Err(missing()) };
                 if let Some(end) = block.end {
                     return Err(end);
                 }
                 if let Some(lost) = &block.lost_picture {
-                    return Err(pictures::refuse_lost(lost));
+                    return Err(picture_hashes::refuse_lost(lost));
                 }
                 if block.places != places {
                     return Err(missing());
                 }
                 let hash = block.hash;
                 let (lengths, shown) =
-                    (lengths_of(&block.documents), pictures::hashes_of(&block.documents));
+                    (lengths_of(&block.documents), picture_hashes::hashes_of(&block.documents));
                 let documents = self.store.push(block.documents, None);
                 let first = documents.start;
                 numbers.extend(
@@ -213,9 +218,9 @@ impl Lane {
         }
         if let Some(known) = &state.pictures {
             let documents = numbers.values().map(|&number| self.store.document(number));
-            pictures::compare(documents, &known.rows, None, |it| bench.origin_of(it))?;
+            picture_hashes::compare(documents, &known.rows, None, |it| lane_context.origin_of(it))?;
         }
-        let cutter = bench.cutter();
+        let cutter = lane_context.cutter();
         let piece = |piece: &PiecePlace| -> Result<Piece> {
             let number = *numbers.get(&piece.document).ok_or_else(missing)?;
             let length = self.store.document(number).column(INPUTS).len();
@@ -229,9 +234,9 @@ impl Lane {
         };
         let row = |pieces: &[PiecePlace]| -> Result<Vec<Piece>> {
             let row = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
-            let packing = &bench.options.rows.packing;
-            let rooms = row.iter().map(|it| u64::from(it.share(packing)));
-            let room: u64 = rooms.sum();
+            let packing = &lane_context.options.rows.packing;
+            let padded_lengths = row.iter().map(|it| u64::from(it.share(packing)));
+            let room: u64 = padded_lengths.sum();
             let most = u64::from(packing.row_limit().get());
             if room > most {
                 let reason = format!(
@@ -242,7 +247,7 @@ impl Lane {
             }
             if row.is_empty() { Err(missing()) } else { Ok(row) }
         };
-        let chooses_rows = bench.pool_choice.chooses_rows();
+        let chooses_rows = lane_context.pool_choice.chooses_rows();
         let of_packer = |pieces: &[PiecePlace]| -> Result<ClosedRow> {
             let packer =
                 pieces.first().filter(|_| chooses_rows).map_or(0, |piece| piece.document.pool);

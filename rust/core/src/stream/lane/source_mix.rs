@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use crate::source::{Container, SourceFile, can_be_divided, is_line_file};
 use crate::storage::Location;
-use crate::stream::options::{MixUnit, OnEnd, OnExhausted, StreamOptions};
+use crate::stream::stream_options::{MixUnit, OnEnd, OnExhausted, StreamOptions};
 use crate::util::message::{ShownPath, in_shell};
 
 /// The approximate sum of the weights of all pools.
@@ -188,7 +188,7 @@ impl PoolChoice {
     ///
     /// A rare pool begins in debt, in each lane with another part of a document: it would give the second document of
     /// every lane, since it has more credit than a pool that has just given one.
-    pub(crate) fn first_credit(&self, pool: usize, lane: usize, lanes: usize) -> i64 {
+    pub(crate) fn initial_credit(&self, pool: usize, lane: usize, lanes: usize) -> i64 {
         if !self.rare.get(pool).is_some_and(|rare| *rare) {
             return 0;
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::document::{Documents, INPUTS};
-use crate::stream::lane::pictures::PictureHashes;
+use crate::stream::lane::picture_hashes::PictureHashes;
 use crate::stream::lane::record_order::BlockAddress;
 
 /// A block whose documents are in the store.

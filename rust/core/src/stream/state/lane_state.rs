@@ -161,7 +161,7 @@ pub(crate) struct RowPiece {
 }
 
 /// The parts of a lane's position that are written.
-pub(crate) struct Snapshot {
+pub(crate) struct LaneSnapshot {
     pub(crate) rows: u64,
     pub(crate) round: u64,
     pub(crate) ended: bool,
@@ -177,7 +177,7 @@ pub(crate) struct Snapshot {
     pub(crate) pictures: Option<KnownPictures>,
 }
 
-impl Snapshot {
+impl LaneSnapshot {
     /// The position as compact bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bits = BitWriter::default();
@@ -256,7 +256,7 @@ impl LaneState {
         let pieces = pieces.zip(0..).map(|((row, piece), index)| RowPiece { piece, row, index });
         let mut pieces: Vec<RowPiece> = pieces.collect();
         pieces.sort_by_key(|it| it.piece);
-        let snapshot = Snapshot {
+        let snapshot = LaneSnapshot {
             rows: self.rows,
             round: self.round,
             ended: self.ended,

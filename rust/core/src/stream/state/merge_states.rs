@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::run_identity;
-use super::stream_state::{State, refused};
+use super::stream_state::{StreamState, refused};
 use crate::error::Result;
 
 /// The state of a run, merged from the states of its ranks after the same step.
@@ -13,7 +13,7 @@ use crate::error::Result;
 ///
 /// [`Error::Option`](crate::error::Error::Option) about `state` if the states are of different runs or steps, or a lane is in none of
 /// them.
-pub fn merge_states(states: &[State]) -> Result<State> {
+pub fn merge_states(states: &[StreamState]) -> Result<StreamState> {
     let Some((first, rest)) = states.split_first() else {
         return Err(refused("must be at least one"));
     };
@@ -70,5 +70,5 @@ pub fn merge_states(states: &[State]) -> Result<State> {
             merged.world_size
         )));
     }
-    Ok(State { rank: None, ..merged })
+    Ok(StreamState { rank: None, ..merged })
 }

@@ -11,5 +11,5 @@ pub(super) mod run_identity;
 mod stream_state;
 
 pub use merge_states::merge_states;
-pub(super) use stream_state::{Counts, Saved, encode};
-pub use stream_state::{STATE_KEY, State};
+pub use stream_state::{STATE_KEY, StreamState};
+pub(super) use stream_state::{SourceSnapshot, StreamCounts, encode};

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::run_identity;
-use super::stream_state::{State, refused};
+use super::stream_state::{StreamState, refused};
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::stream::options::RankRows;
+use crate::stream::stream_options::RankRows;
 
 /// The most lanes named in one message.
 const NAMED: usize = 8;
 
-impl State {
+impl StreamState {
     /// Fails for the state of one of several ranks that share lanes, in another rank: the rows would be those that follow, and
     /// the counts would not.
     pub(in crate::stream) fn check_rank(&self, share: RankRows) -> Result<()> {

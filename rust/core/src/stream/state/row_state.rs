@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::report_parts::AddedLengths;
-use super::{Counts, Saved, State};
+use super::{SourceSnapshot, StreamCounts, StreamState};
 use crate::error::{Error, Result};
 
 /// The metadata key of the places between the rows of a table, as JSON.
@@ -22,11 +22,11 @@ pub(crate) struct RowState {
     pub(crate) rows: u64,
     /// The number of steps.
     pub(crate) step: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: StreamCounts,
     /// The lengths that the next row added.
     pub(crate) lengths: AddedLengths,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) saved: BTreeMap<String, Saved>,
+    pub(crate) saved: BTreeMap<String, SourceSnapshot>,
     /// The states of the lanes that were asked for the next row, by their numbers.
     pub(crate) lanes: BTreeMap<usize, Arc<str>>,
 }
@@ -36,15 +36,15 @@ impl RowState {
     pub(crate) fn new(
         rows: u64,
         step: u64,
-        counts: Counts,
-        saved: BTreeMap<String, Saved>,
+        counts: StreamCounts,
+        saved: BTreeMap<String, SourceSnapshot>,
     ) -> Self {
         let (lengths, lanes) = Default::default();
         Self { rows, step, counts, lengths, saved, lanes }
     }
 
     /// Puts a state back from the next row to this place.
-    fn restore(self, state: &mut State) {
+    fn restore(self, state: &mut StreamState) {
         (state.rows, state.step) = (self.rows, self.step);
         (state.counts, state.saved) = (self.counts, self.saved);
         state.carried.take_out(&self.lengths);
@@ -63,7 +63,7 @@ pub(crate) fn places_text(places: &[RowState]) -> String {
 ///
 /// [`Error::Option`] about `state` if it is invalid, or the table has no such row.
 pub fn state_after_row(state: &str, places: &str, row: usize) -> Result<String> {
-    let mut state = State::from_json(state)?;
+    let mut state = StreamState::from_json(state)?;
     let none = || Error::option("state", format!("is not of a table with a row {row}"));
     let mut places: Vec<RowState> = serde_json::from_str(places).map_err(|_| none())?;
     if row > places.len() {

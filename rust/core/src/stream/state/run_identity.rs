@@ -11,7 +11,7 @@ use crate::config::identity::{Identity, JobInputs, ReadAs};
 use crate::error::Result;
 use crate::pipeline::{Job, made_by};
 use crate::source::FoundFiles;
-use crate::stream::options::StreamOptions;
+use crate::stream::stream_options::StreamOptions;
 use crate::util::control::Control;
 
 /// The prefix of the name of a source where an identity names its files.

@@ -1,4 +1,4 @@
-//! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
+//! [`StreamState`]: the position of a run after a table, and the identity of the run, as JSON.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::pipeline::PackedCounts;
 use crate::report::ledger::{Count, Notes, PictureCount};
-use crate::stream::options::{RankRows, StreamOptions};
+use crate::stream::stream_options::{RankRows, StreamOptions};
 use crate::util::sealed_state_dict::{self, WrittenOnce, canonical};
 use crate::util::wording::Message;
 
@@ -31,7 +31,7 @@ const KIND: &str = "stream";
 
 /// The position of a run after a table: for all ranks, or for one of them.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct StreamState {
     /// The number of rows that all ranks together have delivered.
     pub rows: u64,
     /// The number of tables that each rank has delivered.
@@ -46,17 +46,17 @@ pub struct State {
     pub(in crate::stream) rank: Option<usize>,
     /// The identity of the run; before the first table that of its options, if they are known.
     pub(in crate::stream) identity: Option<Arc<WrittenOnce<Identity>>>,
-    pub(in crate::stream) counts: Counts,
+    pub(in crate::stream) counts: StreamCounts,
     pub(in crate::stream) carried: ReportParts,
     /// The states of lanes, by their numbers.
     pub(in crate::stream) states: BTreeMap<usize, Arc<str>>,
     /// Places in the sources that tell theirs, by the names of the sources.
-    pub(in crate::stream) saved: BTreeMap<String, Saved>,
+    pub(in crate::stream) saved: BTreeMap<String, SourceSnapshot>,
 }
 
 /// The place of a source before a round, as the source tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::stream) struct Saved {
+pub(in crate::stream) struct SourceSnapshot {
     pub(in crate::stream) epoch: u64,
     pub(in crate::stream) round: u64,
     pub(in crate::stream) place: String,
@@ -64,7 +64,7 @@ pub(in crate::stream) struct Saved {
 
 /// The counts up to a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::stream) struct Counts {
+pub(in crate::stream) struct StreamCounts {
     read: Count,
     kept: Count,
     truncated: Count,
@@ -96,7 +96,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Counts {
+impl StreamCounts {
     pub(in crate::stream) fn of(
         packed_counts: &PackedCounts,
         shares: BTreeMap<String, Count>,
@@ -166,7 +166,7 @@ impl Counts {
     }
 }
 
-impl State {
+impl StreamState {
     /// The state of a run before its first table, with these options; of any run without them.
     pub fn beginning(options: Option<(&Options, &StreamOptions)>) -> Self {
         let identity =
@@ -180,7 +180,7 @@ impl State {
             world_size: stream.map_or(1, |stream| stream.world_size.get()),
             rank: None,
             identity: identity.map(WrittenOnce::new).map(Arc::new),
-            counts: Counts::default(),
+            counts: StreamCounts::default(),
             carried: ReportParts::default(),
             states: BTreeMap::new(),
             saved: BTreeMap::new(),
@@ -263,11 +263,11 @@ impl State {
             world_size: usize,
             rank: Option<usize>,
             run: Option<Identity>,
-            counts: Counts,
+            counts: StreamCounts,
             carried: ReportParts,
             lane: BTreeMap<String, String>,
             #[serde(default)]
-            saved: BTreeMap<String, Saved>,
+            saved: BTreeMap<String, SourceSnapshot>,
         }
         let none = |why: String| refused(format!("is none of a stream: {why}"));
         let fields = Value::Object(sealed_state_dict::open(KIND, text, "state")?);

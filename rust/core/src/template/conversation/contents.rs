@@ -20,7 +20,7 @@ impl ChatTemplate {
     /// Refuses a message without content that says something under a key of another format, unless the template mentions it.
     pub(crate) fn check_contents(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
         for (at, message) in messages.iter().enumerate() {
-            if let Some(key) = elsewhere(message).filter(|key| !self.reads(key)) {
+            if let Some(key) = key_of_another_format(message).filter(|key| !self.reads(key)) {
                 let message = format!(
                     "message {at} has no `content` but a `{key}`, of which chat template `{}` says nothing; a `map` can \
                      rename it",
@@ -77,7 +77,7 @@ impl ChatTemplate {
 
     /// The fault of a message whose content the template does not take.
     fn not_taken(&self, at: usize, message: &Map) -> Fault {
-        let (has, remedy) = match (message.get(CONTENT), elsewhere(message)) {
+        let (has, remedy) = match (message.get(CONTENT), key_of_another_format(message)) {
             (None | Some(Json::Null), Some(key)) => {
                 (format!("no `content` but a `{key}`"), "a `map` can rename it")
             }
@@ -107,7 +107,7 @@ fn is_odd(message: &Map) -> bool {
 }
 
 /// The key of another format under which a message without content says something.
-fn elsewhere(message: &Map) -> Option<&'static str> {
+fn key_of_another_format(message: &Map) -> Option<&'static str> {
     let is_empty = matches!(message.get(CONTENT), None | Some(Json::Null));
     let says = |key: &&str| matches!(message.get(*key), Some(Json::String(text)) if !text.trim().is_empty());
     ELSEWHERE.into_iter().find(says).filter(|_| is_empty)

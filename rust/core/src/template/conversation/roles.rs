@@ -80,10 +80,11 @@ impl ChatTemplate {
 /// The usual role that `role` stands for, by its name in another format or by its spelling.
 fn meant(role: &str) -> Option<&'static str> {
     let plain = role.trim().to_lowercase();
-    let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == plain).map(|(_, role)| *role);
+    let key_of_another_format =
+        ELSEWHERE.iter().find(|(name, _)| *name == plain).map(|(_, role)| *role);
     let mut close =
         USUAL.iter().filter(|usual| slips(&plain, usual) <= usual.len() / LETTERS_A_SLIP);
-    elsewhere.or_else(|| close.next().copied())
+    key_of_another_format.or_else(|| close.next().copied())
 }
 
 /// The edit distance of two words: letters to insert, delete or change.

@@ -1,4 +1,4 @@
-//! [`Programs`]: the recorded programs of conversations of one outline.
+//! [`RecordedPrograms`]: the recorded programs of conversations of one outline.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::report::ledger::NoteSet;
 
 /// The programs that render one conversation.
 #[derive(Debug)]
-pub(in crate::template) struct Programs {
+pub(in crate::template) struct RecordedPrograms {
     /// Renders all messages.
     pub(super) whole: Program,
     /// Renders the messages before the assistant's last turn, or the prompt, if one of them is needed.
@@ -28,7 +28,7 @@ pub(in crate::template) struct Programs {
     pub(super) notes: NoteSet,
 }
 
-impl Programs {
+impl RecordedPrograms {
     /// The program of the whole alone, with facts of the conversation.
     pub(super) fn of(
         whole: Program,

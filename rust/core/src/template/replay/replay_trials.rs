@@ -3,7 +3,7 @@
 //! A [`Replayer`] learns programs from some conversations and replays them for others. Text and spans are
 //! compared with those of the interpreter. After one difference the template is always interpreted.
 
-use super::recorded_programs::Programs;
+use super::recorded_programs::RecordedPrograms;
 use super::replayer::{Replayed, Replayer};
 use super::wanted_spans::WantedSpans;
 use crate::config::Turns;
@@ -74,7 +74,7 @@ fn try_out(
     template: &ChatTemplate,
     wanted: WantedSpans,
     choice: Turns,
-    spoil: impl Fn(&mut Programs),
+    spoil: impl Fn(&mut RecordedPrograms),
 ) -> Result<(), &'static str> {
     if template.is_refused() {
         return Err("transformers renders it");

@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use fastpack_template::json::Map;
-use fastpack_template::{Following, Printed, Program, ProgramBuffers, ReplayInput, Trace};
+use fastpack_template::{FollowedParts, Printed, Program, ProgramBuffers, ReplayInput, Trace};
 
-use super::recorded_programs::Programs;
+use super::recorded_programs::RecordedPrograms;
 use super::span_places::{MarkedTurns, trace_input};
 use super::turns::{TurnPrograms, WholeTurns};
 use super::turns_alone::AlonePrograms;
@@ -25,14 +25,14 @@ use crate::template::conversation::left_out;
 use crate::template::conversation::left_out::LeftOut;
 use crate::template::conversation::{last_turn, prepared};
 use crate::template::trained::completion::{last_spans, spans_of};
-use crate::template::trained::documents::TurnTexts;
 use crate::template::trained::turn_markup::cut_places::turn_ends;
 use crate::template::trained::turn_markup::learn_markup;
 use crate::template::trained::turn_markup::marked_contents::MarkPlace;
 use crate::template::trained::turn_markup::markup::TurnMarkup;
 use crate::template::trained::turn_markup::message_spans;
-use crate::template::trained::turn_markup::message_spans::{Turn, looped};
+use crate::template::trained::turn_markup::message_spans::{AssistantTurn, looped};
 use crate::template::trained::turn_notes::NoteOptions;
+use crate::template::trained::turn_texts::TurnTexts;
 
 /// Most programs of one outline. They differ in the outcomes of their guards.
 const MOST_PROGRAMS: usize = 16;
@@ -56,7 +56,7 @@ pub struct Replayed {
     /// The text, and the spans that [`WantedSpans`] asks for.
     pub printed: Printed,
     /// The assistant's turns, if they are wanted.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<AssistantTurn>,
     /// The texts in which the turns stand, if that is not the text alone.
     pub texts: TurnTexts,
     /// Bytes at which the text may be cut; empty if the conversation has a prompt.
@@ -119,7 +119,7 @@ struct OutlinePrograms<'t> {
     template: &'t ChatTemplate,
     /// The markup of the template's turns, if it is needed and could be learned.
     turn: Option<Cow<'t, TurnMarkup>>,
-    programs: Vec<Programs>,
+    programs: Vec<RecordedPrograms>,
 }
 
 impl OutlinePrograms<'_> {
@@ -127,7 +127,7 @@ impl OutlinePrograms<'_> {
     /// the limits of the meter of `buffers`.
     fn texts(
         &self,
-        programs: &Programs,
+        programs: &RecordedPrograms,
         choice: Turns,
         whole: &str,
         input: ReplayInput<'_>,
@@ -283,7 +283,7 @@ impl<'t> Replayer<'t> {
         let buffers = &mut self.buffers;
         buffers.meter.restart(self.template.source.len() + reader.size());
         let programs = kind.programs.iter().find(|programs| programs.serves(input, buffers))?;
-        let Programs { whole, before, in_whole, unprinted, .. } = programs;
+        let RecordedPrograms { whole, before, in_whole, unprinted, .. } = programs;
         *notes = programs.notes;
         if whole.print(input.source, buffers, printed).is_err() {
             return Some(false);
@@ -369,7 +369,7 @@ impl<'t> Replayer<'t> {
         &mut self,
         reader: &ReplayReader,
         read: impl FnOnce() -> Option<Conversation>,
-        spoil: impl FnOnce(&mut Programs),
+        spoil: impl FnOnce(&mut RecordedPrograms),
     ) -> bool {
         self.write_key(reader);
         let full = matches!(
@@ -418,7 +418,7 @@ impl<'t> Replayer<'t> {
         &self,
         reader: &ReplayReader,
         conversation: &Conversation,
-    ) -> Option<Result<Programs, &'static str>> {
+    ) -> Option<Result<RecordedPrograms, &'static str>> {
         let template = self.template.serving(conversation);
         template.check(conversation).ok()?;
         let messages = prepared(conversation);
@@ -426,8 +426,8 @@ impl<'t> Replayer<'t> {
         let trace = |messages: &[Cow<'_, Map>], prompt: Option<bool>| {
             let mut trace = Trace::new(new_input()?);
             let following = match prompt {
-                None => Following::Sources(Some(&mut trace)),
-                Some(_) => Following::Trace(&mut trace),
+                None => FollowedParts::Sources(Some(&mut trace)),
+                Some(_) => FollowedParts::Trace(&mut trace),
             };
             let output = template.interpret(messages, conversation, prompt, following)?.ok()?;
             Some(trace.finish().map(|program| (program, output.shown)))
@@ -465,13 +465,13 @@ impl<'t> Replayer<'t> {
                 );
                 return Some(turns.map(|turns| {
                     let in_whole = Some(turns);
-                    Programs { in_whole, ..Programs::of(whole, unprinted, notes) }
+                    RecordedPrograms { in_whole, ..RecordedPrograms::of(whole, unprinted, notes) }
                 }));
             }
             let turns = self.record_turns(reader, conversation, &messages, record);
             return Some(turns.map(|turns| {
                 let turns = Some(turns);
-                Programs { turns, ..Programs::of(whole, unprinted, notes) }
+                RecordedPrograms { turns, ..RecordedPrograms::of(whole, unprinted, notes) }
             }));
         }
         let needs_alone = || template.needs_turns_alone(choice, conversation, &messages);
@@ -489,7 +489,7 @@ impl<'t> Replayer<'t> {
                 AlonePrograms::record(template, conversation, turns, input, &mut buffers, record);
             return Some(alone.map(|alone| {
                 let alone = Some(alone);
-                Programs { alone, ..Programs::of(whole, unprinted, notes) }
+                RecordedPrograms { alone, ..RecordedPrograms::of(whole, unprinted, notes) }
             }));
         }
         if wanted.needs_turns() && choice == Turns::Each {
@@ -508,7 +508,7 @@ impl<'t> Replayer<'t> {
                 return Some(Err("messages that do not render without those that follow"));
             }
         };
-        Some(Ok(Programs { before, ..Programs::of(whole, unprinted, notes) }))
+        Some(Ok(RecordedPrograms { before, ..RecordedPrograms::of(whole, unprinted, notes) }))
     }
 
     /// The texts and values of a conversation, and buffers for programs that are replayed for it.

@@ -8,7 +8,7 @@ use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, TraceInpu
 
 use crate::record::{Conversation, ReplayReader, is_assistant};
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::turn_markup::marked_contents::{MARKED, MarkPlace, Marks};
+use crate::template::trained::turn_markup::marked_contents::{ContentMarks, MARKED, MarkPlace};
 use crate::template::trained::turn_markup::markup::TurnMarkup;
 use crate::template::trained::turn_markup::spans_by_markup;
 use crate::template::trained::turn_markup::spans_by_markup::{MessageFacts, is_text};
@@ -58,7 +58,7 @@ impl MarkedTurns<'_> {
                 }
             });
         } else {
-            let marks = Marks::absent_from([text], messages.len())?;
+            let marks = ContentMarks::absent_from([text], messages.len())?;
             let (plain, found) = marks.unmark(&with_marks(reader, marks, program, buffers)?);
             if plain != text {
                 return None;
@@ -72,7 +72,7 @@ impl MarkedTurns<'_> {
 /// The output of `program` for the conversation with marks; `None` if the program does not serve it.
 fn with_marks(
     reader: &ReplayReader,
-    marks: Marks,
+    marks: ContentMarks,
     program: &Program,
     buffers: &mut ProgramBuffers<'_>,
 ) -> Option<String> {

@@ -12,7 +12,7 @@ use fastpack_template::{PiecePlace, Printed, Program, ProgramBuffers, ReplayInpu
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;
-use crate::template::trained::rule::stop_tokens::Stops;
+use crate::template::trained::rule::stop_tokens::StopTokens;
 use crate::template::trained::rule::turn_documents::TrainedTurn;
 use crate::template::trained::rule::{self, FoundTexts, FoundTurn};
 use crate::template::trained::turn_markup::spans_by_markup;
@@ -28,7 +28,7 @@ pub(super) struct TurnPrograms {
     turns: Vec<TurnProgram>,
     /// Renders of the messages before turns, whose guards have to hold.
     guards: Vec<Program>,
-    pub(super) stops: Stops,
+    pub(super) stops: StopTokens,
 }
 
 /// The places of the turns of one conversation in the text of the whole, where marks do not show them.
@@ -125,7 +125,7 @@ impl TurnPrograms {
         let mut record = |count, prompt| record(count, prompt).unwrap_or(Err(REFUSED));
         let found =
             rule::turns(template, conversation, messages, is_trained).map_err(|_| REFUSED)?;
-        let stops = Stops::of(template, conversation);
+        let stops = StopTokens::of(template, conversation);
         let mut programs =
             Self { turns: Vec::with_capacity(found.len()), guards: Vec::new(), stops };
         for FoundTexts { found, text, .. } in found {

@@ -6,9 +6,9 @@ use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput};
 
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
-use crate::template::trained::documents::TurnText;
 use crate::template::trained::turn_markup::markup::TurnMarkup;
 use crate::template::trained::turn_markup::message_spans;
+use crate::template::trained::turn_texts::TurnText;
 
 /// The reasons that turns are interpreted.
 const REFUSED: &str = "turns that do not render without those that follow";

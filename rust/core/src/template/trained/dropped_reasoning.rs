@@ -1,4 +1,4 @@
-//! [`History`]: a conversation as the turns behind one message of a user see it.
+//! [`TurnHistory`]: a conversation as the turns behind one message of a user see it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::is_assistant;
 
-/// A conversation as the turns behind one message of a user see it: without the reasoning before that message.
-pub(super) struct History {
+/// The conversation in the context of the turns after one user message: without the reasoning before that message.
+pub(super) struct TurnHistory {
     pub(super) conversation: Conversation,
     /// The messages that see it so.
     pub(super) turns: Range<usize>,
@@ -26,7 +26,7 @@ pub(super) fn histories(
     template: &ChatTemplate,
     conversation: &Conversation,
     drops: bool,
-) -> Result<Vec<History>, Fault> {
+) -> Result<Vec<TurnHistory>, Fault> {
     let messages = &conversation.messages;
     let is_user = |message: &Map| matches!(message.get("role"), Some(Json::String(role)) if **role == *"user");
     let mut borders: Vec<usize> = vec![0];
@@ -39,7 +39,8 @@ pub(super) fn histories(
         if turns.start > 0 && !turns.clone().any(|at| is_assistant(&messages[at])) {
             continue;
         }
-        let mut history = History { conversation: conversation.clone(), turns, has_dropped: false };
+        let mut history =
+            TurnHistory { conversation: conversation.clone(), turns, has_dropped: false };
         let earlier = history.conversation.messages[..pair[0]].iter_mut().enumerate();
         for (at, message) in earlier.filter(|(_, message)| is_assistant(message)) {
             let left = without_reasoning(message, template.reasoning_marks());

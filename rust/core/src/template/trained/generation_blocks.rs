@@ -9,12 +9,12 @@ use std::ops::Range;
 use fastpack_template::RenderOutput;
 use fastpack_template::json::Map;
 
-use super::documents::{TurnText, TurnTexts, WholeText};
 use super::markup_trials::form_sample::TrainedPlace;
 use super::markup_trials::trial::MarksFound;
 use super::rule::without_calls;
 use super::stand_in_words::WordReplacer;
 use super::turn_markup::spans_by_markup::derived;
+use super::turn_texts::{TurnText, TurnTexts, WholeText};
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;
@@ -96,7 +96,7 @@ impl ChatTemplate {
         let words = WordReplacer::new(self.forms(), true);
         let (replaced, _) = words.replace(&sample.conversation.messages);
         let replaced = Conversation { messages: replaced, ..sample.conversation.clone() };
-        // What the template refuses is refused where it is rendered.
+        // A conversation that the template refuses is refused where it is rendered.
         let found = self.blocks_agree(&replaced).unwrap_or(MarksFound::All);
         self.keep_trust(sample, &found)
     }

@@ -4,7 +4,6 @@
 //! shown that it finds the same. [`generation_blocks`] has the turns that a template marks itself. The options of the caller choose among the parts: `pipeline::documents::rendering::train_on`.
 
 pub(super) mod completion;
-pub(super) mod documents;
 mod dropped_reasoning;
 mod generation_blocks;
 pub(crate) mod markup_trials;
@@ -14,3 +13,4 @@ pub(super) mod rule;
 mod stand_in_words;
 pub(crate) mod turn_markup;
 pub(super) mod turn_notes;
+pub(super) mod turn_texts;

@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use fastpack_template::json::Map;
 
+use super::rule::encoder_pool::shared_start;
 use super::rule::masked_parts::PartSearch;
 use super::rule::other_spans;
 use super::rule::reasoning_marks::ReasoningMarks;
-use super::rule::stop_tokens::Stops;
-use super::rule::tokens::shared_start;
+use super::rule::stop_tokens::StopTokens;
 use super::turn_markup::learn_markup::learned;
 use super::turn_markup::message_spans;
-use super::turn_markup::message_spans::Turn;
+use super::turn_markup::message_spans::AssistantTurn;
 use crate::config::{TurnParts, Turns};
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
@@ -36,7 +36,7 @@ pub struct WantedTurns<'w> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartedTurn {
     /// The turn.
-    pub turn: Turn,
+    pub turn: AssistantTurn,
     /// The bytes of it that are context.
     pub masked: Vec<Range<usize>>,
     /// The bytes of the generation prompt in front of it that are trained.
@@ -62,7 +62,7 @@ pub(super) struct TurnPlace<'p> {
 pub(super) struct PartFinder<'f> {
     template: &'f ChatTemplate,
     wanted: WantedTurns<'f>,
-    stops: Stops,
+    stops: StopTokens,
     /// The messages of other roles up to this one stand in a text.
     reached: usize,
     /// The work that all renders together may still take.
@@ -82,12 +82,16 @@ impl<'f> PartFinder<'f> {
     ) -> Self {
         let most = template.most_work(messages, conversation);
         let work_left = most.saturating_mul(RENDERS * messages.len() as u64);
-        let stops = Stops::of(template, conversation);
+        let stops = StopTokens::of(template, conversation);
         Self { template, wanted, stops, reached: 0, work_left }
     }
 
     /// The parts of a turn, which stands in its document as `place` says.
-    pub(super) fn part(&mut self, turn: Turn, place: &TurnPlace<'_>) -> Result<PartedTurn, Fault> {
+    pub(super) fn part(
+        &mut self,
+        turn: AssistantTurn,
+        place: &TurnPlace<'_>,
+    ) -> Result<PartedTurn, Fault> {
         let parts = self.wanted.parts;
         let mut prompt = turn.span.start..turn.span.start;
         if !(self.wanted.is_trained)(turn.message) {
@@ -166,7 +170,7 @@ impl<'f> PartFinder<'f> {
         conversation: &Conversation,
         messages: &[Cow<'_, Map>],
         text: &str,
-    ) -> Result<Vec<Turn>, Fault> {
+    ) -> Result<Vec<AssistantTurn>, Fault> {
         let reached = self.reached;
         self.reached = reached.max(messages.len());
         let is_own = |at: usize| {

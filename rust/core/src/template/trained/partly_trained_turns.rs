@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use fastpack_template::json::Map;
 
-use super::documents::{TurnText, WholeText};
-use super::dropped_reasoning::{History, histories};
+use super::dropped_reasoning::{TurnHistory, histories};
 use super::part_finder::{PartFinder, PartedTurn, TurnPlace, WantedTurns};
-use super::rule::stop_tokens::Stops;
+use super::rule::stop_tokens::StopTokens;
 use super::rule::turn_documents::{self, TrainedTurn};
 use super::rule::{self, FoundTexts};
 use super::turn_markup::learn_markup::learned;
 use super::turn_markup::message_spans;
-use super::turn_markup::message_spans::Turn;
+use super::turn_markup::message_spans::AssistantTurn;
+use super::turn_texts::{TurnText, WholeText};
 use crate::config::Turns;
 use crate::record::{Conversation, Fault};
 use crate::report::ledger::Reason;
@@ -72,7 +72,7 @@ impl ChatTemplate {
 /// The documents of turns that are found one by one.
 fn texts_of_turns(
     template: &ChatTemplate,
-    histories: &[History],
+    histories: &[TurnHistory],
     wanted: WantedTurns<'_>,
     left_out: Option<&mut LeftOut>,
 ) -> Result<(Vec<PartedText>, WholeText), Fault> {
@@ -82,7 +82,7 @@ fn texts_of_turns(
     let last = found.last().map_or(histories.len() - 1, |(number, _)| *number);
     let conversation = &histories[last].conversation;
     let whole = template.run_whole(&messages[last], conversation, left_out)?.text;
-    let stops = Stops::of(template, conversation);
+    let stops = StopTokens::of(template, conversation);
     let turns: Vec<TrainedTurn> =
         found.iter().map(|(_, turn)| turn.found.in_text(turn.text.clone(), &turn.prompt)).collect();
     let documents = if wanted.choice == Turns::Each {
@@ -135,13 +135,13 @@ fn texts_of_turns(
 /// Fails with the words of the template if it refuses all turns.
 fn found_turns(
     template: &ChatTemplate,
-    histories: &[History],
+    histories: &[TurnHistory],
     messages: &[Vec<Cow<'_, Map>>],
     wanted: WantedTurns<'_>,
 ) -> Result<Vec<(usize, FoundTexts)>, Fault> {
     let mut found: Vec<(usize, FoundTexts)> = Vec::new();
     let mut refusal = None;
-    for (number, History { conversation, turns, .. }) in histories.iter().enumerate() {
+    for (number, TurnHistory { conversation, turns, .. }) in histories.iter().enumerate() {
         let is_own = |at: usize| turns.contains(&at) && (wanted.is_chosen)(at);
         match rule::turns(template, conversation, &messages[number], is_own) {
             Ok(turns) => found.extend(turns.into_iter().map(|turn| (number, turn))),
@@ -156,20 +156,24 @@ fn found_turns(
 }
 
 /// A text that is rendered as a whole: the first messages of a history, and those whose turns are trained in it.
-struct Base {
+struct RenderedHistory {
     history: usize,
     count: usize,
     turns: Range<usize>,
 }
 
 /// The texts of a template that marks its turns, or of [`Turns::Whole`].
-fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>) -> Vec<Base> {
+fn bases(
+    template: &ChatTemplate,
+    histories: &[TurnHistory],
+    wanted: WantedTurns<'_>,
+) -> Vec<RenderedHistory> {
     let last = histories.len() - 1;
     let conversation = &histories[last].conversation;
     let count = conversation.messages.len();
     let is_turn = |at: &usize| is_assistant(&conversation.messages[*at]) && (wanted.is_chosen)(*at);
-    let whole = Base { history: last, count, turns: 0..count };
-    let needs_alone = |history: &History| {
+    let whole = RenderedHistory { history: last, count, turns: 0..count };
+    let needs_alone = |history: &TurnHistory| {
         let messages = prepared(&history.conversation);
         template.needs_turns_alone(wanted.choice, &history.conversation, &messages)
     };
@@ -179,12 +183,20 @@ fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>
         let mut turns = own.turns.clone().filter(is_turn);
         match wanted.choice {
             Turns::Each => {
-                bases.extend(turns.map(|at| Base { history, count: at + 1, turns: at..at + 1 }));
+                bases.extend(turns.map(|at| RenderedHistory {
+                    history,
+                    count: at + 1,
+                    turns: at..at + 1,
+                }));
             }
             Turns::Auto if are_alone => {
-                bases.extend(turns.map(|at| Base { history, count: at + 1, turns: at..at + 1 }));
+                bases.extend(turns.map(|at| RenderedHistory {
+                    history,
+                    count: at + 1,
+                    turns: at..at + 1,
+                }));
             }
-            Turns::Auto => bases.extend(turns.next_back().map(|at| Base {
+            Turns::Auto => bases.extend(turns.next_back().map(|at| RenderedHistory {
                 history,
                 count: at + 1,
                 turns: own.turns.clone(),
@@ -209,8 +221,8 @@ fn bases(template: &ChatTemplate, histories: &[History], wanted: WantedTurns<'_>
 /// The documents of texts that are rendered as a whole.
 fn texts_of_bases(
     template: &ChatTemplate,
-    histories: &[History],
-    bases: &[Base],
+    histories: &[TurnHistory],
+    bases: &[RenderedHistory],
     wanted: WantedTurns<'_>,
     mut left_out: Option<&mut LeftOut>,
 ) -> Result<(Vec<PartedText>, WholeText), Fault> {
@@ -282,7 +294,7 @@ fn texts_of_bases(
 }
 
 /// A text with its turns and the messages of other roles.
-fn with_others(text: String, mut turns: Vec<PartedTurn>, others: Vec<Turn>) -> PartedText {
+fn with_others(text: String, mut turns: Vec<PartedTurn>, others: Vec<AssistantTurn>) -> PartedText {
     turns.extend(others.into_iter().map(|turn| {
         let prompt = turn.span.start..turn.span.start;
         PartedTurn { turn, masked: Vec::new(), prompt }

@@ -11,14 +11,14 @@ use std::sync::{Arc, PoisonError};
 use fastpack_template::json::{Json, Map};
 use fastpack_template::python_text;
 
-use super::documents::TurnText;
 use super::markup_trials::form_sample::{FormSample, TrainedPlace};
 use super::markup_trials::message_contexts::MessageNote;
-use super::rule::stop_tokens::Stops;
+use super::rule::stop_tokens::StopTokens;
 use super::rule::turn_documents::{each, merged};
 use super::rule::{self, FoundTexts, without_calls};
 use super::stand_in_words::{SearchWords, WordKind, WordReplacer};
-use super::turn_markup::message_spans::Turn;
+use super::turn_markup::message_spans::AssistantTurn;
+use super::turn_texts::TurnText;
 use crate::config::Turns;
 use crate::record::Conversation;
 use crate::report::ledger::{Note, NoteSet};
@@ -113,9 +113,9 @@ impl ChatTemplate {
         let messages: Vec<Cow<'_, Map>> =
             conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect();
         let whole = self.run(&messages, &conversation, None).ok()?.text;
-        let mut noting = Noting {
+        let mut noting = NoteFinder {
             template: self,
-            stops: Stops::of(self, &conversation),
+            stops: StopTokens::of(self, &conversation),
             conversation: &conversation,
             messages: &messages,
             places: &sample.places,
@@ -146,9 +146,9 @@ fn set_of(notes: &[MessageNote]) -> NoteSet {
 }
 
 /// Finds the notes on one conversation.
-struct Noting<'c> {
+struct NoteFinder<'c> {
     template: &'c ChatTemplate,
-    stops: Stops,
+    stops: StopTokens,
     conversation: &'c Conversation,
     messages: &'c [Cow<'c, Map>],
     places: &'c [TrainedPlace],
@@ -157,7 +157,7 @@ struct Noting<'c> {
     notes: Vec<MessageNote>,
 }
 
-impl Noting<'_> {
+impl NoteFinder<'_> {
     /// The render of the first messages.
     fn first(&self, count: usize, prompt: bool) -> Option<String> {
         if count == 0 {
@@ -260,7 +260,8 @@ impl Noting<'_> {
         };
         let Some(texts) = texts else { return Vec::new() };
         let spoken = |at: usize| {
-            let of_message = move |turn: &&Turn| turn.message == at && !turn.span.is_empty();
+            let of_message =
+                move |turn: &&AssistantTurn| turn.message == at && !turn.span.is_empty();
             texts.iter().filter_map(move |text| Some((text, text.turns.iter().rfind(of_message)?)))
         };
         self.silent(|at| spoken(at).next().is_some());
@@ -268,7 +269,7 @@ impl Noting<'_> {
             if !self.is_trained(at) {
                 continue;
             }
-            for (TurnText { text, .. }, Turn { span, end, .. }) in spoken(at) {
+            for (TurnText { text, .. }, AssistantTurn { span, end, .. }) in spoken(at) {
                 let is_ended = self.stops.end(&text[span.clone()])
                     || !end.is_empty() && (options.have_ends || end.start < span.end);
                 self.note(Note::UnendedTurns, (!is_ended).then_some(at));

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::util::disk::frames::FramesHasher;
+use crate::util::disk::checksummed_frames::FramesHasher;
 
 /// The hash that a manifest lists of a file, compared with the bytes that are used of the file.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl<'a> ExpectedHash<'a> {
         }
     }
 
-    /// True if the bytes so far are those of the file when it was written.
+    /// True if the bytes so far have the hash of the written file.
     pub(crate) fn is_it(&self) -> bool {
         let found = match &self.hasher {
             FileHasher::Bytes(hasher) => Some(hasher.finalize()),

@@ -21,7 +21,7 @@ const HASH: usize = blake3::OUT_LEN;
 /// Bytes of a piece, which one thread hashes.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// The hash of a file and those of its parts.
+/// The hash of a file, and the hashes of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileHash {
     pub(crate) whole: Hash,

@@ -1,4 +1,4 @@
-//! [`Bounds`]: tells whether a file that a list in a folder names lies in that folder.
+//! [`FolderBounds`]: tells whether a file that a list in a folder names lies in that folder.
 //!
 //! A folder may come from somebody else. A list in it could name any file of this machine, by its path or through a link.
 
@@ -7,13 +7,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// The place that must contain the files that a list in a folder names.
 #[derive(Debug)]
-pub struct Bounds {
+pub struct FolderBounds {
     dir: PathBuf,
     /// The folder itself, or the cache of a repository of the hub, whose folders hold links to its blobs.
     root: PathBuf,
 }
 
-impl Bounds {
+impl FolderBounds {
     /// The bounds of the folder `dir`.
     pub fn of(dir: &Path) -> io::Result<Self> {
         let real = dir.canonicalize()?;

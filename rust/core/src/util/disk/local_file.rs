@@ -14,7 +14,7 @@ use super::retry::retry;
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     file: File,
-    /// Its size; 0 also for the files of a system that tells no sizes, such as those of `/proc`.
+    /// Its size; 0 for files without a size, such as `/proc/meminfo`.
     size: u64,
     at: u64,
 }

@@ -1,8 +1,8 @@
 //! Files of the local disk: which are opened, hashed, replaced and removed, and how.
 
+pub(crate) mod checksummed_frames;
 pub(crate) mod expected_hash;
 pub(crate) mod file_hash;
-pub(crate) mod frames;
 pub mod hex_hash;
 pub mod inside_folder;
 pub(crate) mod local_file;

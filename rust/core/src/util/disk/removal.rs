@@ -24,7 +24,7 @@ pub(crate) struct Proof<M: Medium> {
 
 /// The answer of [`Evidence`] to a name.
 pub(crate) enum Claim<S> {
-    /// It says nothing of this name.
+    /// There is no evidence for this name.
     None,
     /// This version of it is fastpack's. Another is not.
     Version(S),

@@ -55,19 +55,19 @@ pub(crate) fn seal_to(out: &mut impl Write, object: &impl Serialize) -> io::Resu
 
 /// Writes the bytes that the hash covers: the JSON of an object without its beginning, and a line end.
 fn write_rest(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
-    let mut rest = BufWriter::with_capacity(BUFFER, Rest { out, skipped: 0 });
+    let mut rest = BufWriter::with_capacity(BUFFER, SkippingWriter { out, skipped: 0 });
     serde_json::to_writer_pretty(&mut rest, object)?;
     rest.write_all(b"\n")?;
     rest.flush()
 }
 
 /// Writes all but the beginning, [`OPEN`].
-struct Rest<W> {
+struct SkippingWriter<W> {
     out: W,
     skipped: usize,
 }
 
-impl<W: Write> Write for Rest<W> {
+impl<W: Write> Write for SkippingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let wanted = &OPEN.as_bytes()[self.skipped..];
         let skip = wanted.len().min(bytes.len());

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use super::run_trace::{StringOrigin, Trace};
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
-use crate::language::operators::Comparison;
+use crate::language::operators::ComparisonOperator;
 use crate::language::predicates::Predicate;
 use crate::language::uniform_loops::is_no_attribute;
 use crate::programs::operation::{Operation, OperationFunction};
-use crate::programs::steps::{Cut, Guard, OutputPiece, ProgramStep};
+use crate::programs::steps::{Guard, OutputPiece, ProgramStep, TextRange};
 use crate::render_limits::HeldMemory;
 use crate::values::arguments::CallArguments;
 use crate::values::texts::cuts::TrimmedEnds;
@@ -29,7 +29,7 @@ impl<'r> Trace<'r> {
             (Predicate::Compare(comparison), [other]) => {
                 self.compare(comparison, value, other, outcome);
             }
-            (Predicate::In, [other]) => self.compare(Comparison::In, value, other, outcome),
+            (Predicate::In, [other]) => self.compare(ComparisonOperator::In, value, other, outcome),
             // The others look at types alone.
             (_, arguments) => arguments.iter().for_each(|argument| self.decisive(argument)),
         }
@@ -219,7 +219,7 @@ impl<'r> Trace<'r> {
         };
         match self.register(value) {
             Some(of) => {
-                let cut = Cut::Trim { of, chars, left, right };
+                let cut = TextRange::Trim { of, chars, left, right };
                 self.cut_out(&result, ProgramStep::Cut(cut))
             }
             None => result,

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use super::addresses::address_of;
 use super::run_trace::Trace;
 use crate::json::Json;
-use crate::language::methods::View;
-use crate::language::operators::{Binary, Comparison};
+use crate::language::methods::DictView;
+use crate::language::operators::{BinaryOperator, ComparisonOperator};
 use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::steps::{
-    Comparand, Cut, Guard, KeyOrIndex, Operand, OutputPiece, ProgramStep,
+    Comparand, Guard, KeyOrIndex, Operand, OutputPiece, ProgramStep, TextRange,
 };
 use crate::render_limits::HeldMemory;
 use crate::values::operators::comparing::equal;
@@ -90,7 +90,7 @@ impl<'r> Trace<'r> {
     /// `left operator right`
     pub(crate) fn binary(
         &mut self,
-        operator: Binary,
+        operator: BinaryOperator,
         left: &Value<'r>,
         right: &Value<'r>,
         result: Value<'r>,
@@ -99,8 +99,10 @@ impl<'r> Trace<'r> {
             return result;
         }
         match (operator, &result) {
-            (Binary::Add, Value::String(_)) => self.concat(&[left.clone(), right.clone()], result),
-            (Binary::Add, Value::List(_) | Value::Tuple(_)) => {
+            (BinaryOperator::Add, Value::String(_)) => {
+                self.concat(&[left.clone(), right.clone()], result)
+            }
+            (BinaryOperator::Add, Value::List(_) | Value::Tuple(_)) => {
                 self.items(left);
                 self.items(right);
                 result
@@ -128,7 +130,7 @@ impl<'r> Trace<'r> {
     /// `left comparison right`
     pub(crate) fn compare(
         &mut self,
-        comparison: Comparison,
+        comparison: ComparisonOperator,
         left: &Value<'r>,
         right: &Value<'r>,
         outcome: bool,
@@ -136,17 +138,22 @@ impl<'r> Trace<'r> {
         if !self.holds(left) && !self.holds(right) {
             return;
         }
-        let equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+        let equality =
+            matches!(comparison, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
         // A number, a boolean or none never equals a text, a list or an object.
         if equality && (is_plain(left) || is_plain(right)) {
             return;
         }
         if equality
-            && self.compare_messages(left, right, outcome == (comparison == Comparison::Equal))
+            && self.compare_messages(
+                left,
+                right,
+                outcome == (comparison == ComparisonOperator::Equal),
+            )
         {
             return;
         }
-        if matches!(comparison, Comparison::In | Comparison::NotIn) {
+        if matches!(comparison, ComparisonOperator::In | ComparisonOperator::NotIn) {
             if let (Some(node), Value::Dict(_)) = (self.node(right), right) {
                 self.plain(left, "a text as a key");
                 let key = left.as_text().map(|key| Rc::from(&**key));
@@ -163,24 +170,24 @@ impl<'r> Trace<'r> {
         let Some((left, right)) = self.side(left).zip(self.side(right)) else {
             return self.stop("comparing texts");
         };
-        let is = |wanted: Comparison| outcome == (comparison == wanted);
+        let is = |wanted: ComparisonOperator| outcome == (comparison == wanted);
         let (guard, answer) = match (comparison, left, right) {
             (_, Comparand::Constant(_), Comparand::Constant(_)) => return,
             (
-                Comparison::Equal | Comparison::NotEqual,
+                ComparisonOperator::Equal | ComparisonOperator::NotEqual,
                 Comparand::Cut(cut),
                 Comparand::Constant(Json::String(text)),
             )
             | (
-                Comparison::Equal | Comparison::NotEqual,
+                ComparisonOperator::Equal | ComparisonOperator::NotEqual,
                 Comparand::Constant(Json::String(text)),
                 Comparand::Cut(cut),
-            ) => (Guard::Equals(cut, Rc::from(&*text)), is(Comparison::Equal)),
+            ) => (Guard::Equals(cut, Rc::from(&*text)), is(ComparisonOperator::Equal)),
             (
-                Comparison::In | Comparison::NotIn,
+                ComparisonOperator::In | ComparisonOperator::NotIn,
                 Comparand::Constant(Json::String(part)),
                 Comparand::Cut(cut),
-            ) => (Guard::Contains(cut, Rc::from(&*part)), is(Comparison::In)),
+            ) => (Guard::Contains(cut, Rc::from(&*part)), is(ComparisonOperator::In)),
             (_, left, right) => (Guard::Compares(comparison, left, right), outcome),
         };
         self.add_guard(guard, answer);
@@ -190,7 +197,7 @@ impl<'r> Trace<'r> {
     fn among(&mut self, value: &Value<'r>, items: &[Value<'r>]) {
         for item in items {
             match equal(value, item, &self.meter) {
-                Ok(outcome) => self.compare(Comparison::Equal, value, item, outcome),
+                Ok(outcome) => self.compare(ComparisonOperator::Equal, value, item, outcome),
                 Err(_) => self.stop("comparing what cannot be"),
             }
         }
@@ -215,7 +222,7 @@ impl<'r> Trace<'r> {
     /// A comparison of a text's number of characters with a value.
     pub(crate) fn compare_length(
         &mut self,
-        comparison: Comparison,
+        comparison: ComparisonOperator,
         value: &Value<'r>,
         other: &Value<'r>,
         outcome: bool,
@@ -321,7 +328,11 @@ impl<'r> Trace<'r> {
             return result;
         };
         let (of, separator) = (*of, Rc::clone(separator));
-        let cut = if first { Cut::First { of, separator } } else { Cut::Last { of, separator } };
+        let cut = if first {
+            TextRange::First { of, separator }
+        } else {
+            TextRange::Last { of, separator }
+        };
         self.cut_out(&result, ProgramStep::Cut(cut))
     }
 
@@ -333,7 +344,7 @@ impl<'r> Trace<'r> {
                     self.stop("the characters of a text");
                 }
             }
-            Value::View(View::Keys, dict) => self.all_of(&Value::Dict(dict.clone()), false),
+            Value::View(DictView::Keys, dict) => self.all_of(&Value::Dict(dict.clone()), false),
             Value::View(_, dict) => self.all_of(&Value::Dict(dict.clone()), true),
             Value::Dict(_) => self.all_of(value, false),
             Value::List(List::Computed(list)) => {
@@ -370,7 +381,7 @@ impl<'r> Trace<'r> {
     {
         self.add_guard(Guard::Separators(of, Rc::clone(separator), parts.len() - 1), true);
         for (index, part) in parts.enumerate() {
-            let cut = Cut::Part { of, separator: Rc::clone(separator), index };
+            let cut = TextRange::Part { of, separator: Rc::clone(separator), index };
             let cut = self.cut(ProgramStep::Cut(cut));
             self.become_cut(part, cut);
         }

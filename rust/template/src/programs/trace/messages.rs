@@ -3,11 +3,11 @@
 use super::addresses::address_of;
 use super::run_trace::Trace;
 use crate::json::{Json, Map};
-use crate::language::operators::Comparison;
+use crate::language::operators::ComparisonOperator;
 use crate::programs::steps::{Comparand, Guard};
 use crate::values::value::{Dict, Value};
 
-/// The key of a message that says who speaks.
+/// The key of the role in a message.
 const ROLE: &str = "role";
 
 impl<'r> Trace<'r> {
@@ -71,7 +71,7 @@ impl<'r> Trace<'r> {
             match (self.register(&value), self.register(&other)) {
                 (Some(value), Some(other)) => {
                     let sides = (Comparand::Cut(value), Comparand::Cut(other));
-                    let guard = Guard::Compares(Comparison::Equal, sides.0, sides.1);
+                    let guard = Guard::Compares(ComparisonOperator::Equal, sides.0, sides.1);
                     self.add_guard(guard, are_equal);
                 }
                 _ => self.stop("comparing texts"),

@@ -44,7 +44,7 @@ pub struct Trace<'r> {
     pub(super) split: HashMap<usize, (Value<'r>, usize, Rc<str>)>,
     /// The values of the record, in the order of their numbers.
     pub(super) nodes: Vec<&'r Json>,
-    /// The numbers of those that are lists and objects, by address.
+    /// The numbers of lists and objects among the values, by address.
     pub(super) containers: HashMap<usize, usize>,
     /// The addresses of all strings, lists and objects in values that no guard pins.
     pub(super) inside: HashSet<usize>,

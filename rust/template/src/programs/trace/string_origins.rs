@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::addresses::{address_of, place};
 use super::run_trace::{Leaf, MOST_HELD, StringOrigin, Trace};
 use crate::programs::operation::{Operation, OperationFunction};
-use crate::programs::steps::{Cut, Operand, OutputPiece, ProgramStep};
+use crate::programs::steps::{Operand, OutputPiece, ProgramStep, TextRange};
 use crate::render_limits::HeldMemory;
 use crate::values::printing::print::write_str;
 use crate::values::texts::text::Text;
@@ -18,7 +18,7 @@ impl<'r> Trace<'r> {
             Text::Borrowed(text) => {
                 if let Some(leaf) = self.texts.get(&place(text)).copied() {
                     let whole = self.cut(match leaf {
-                        Leaf::Text(at) => ProgramStep::Cut(Cut::Whole(at)),
+                        Leaf::Text(at) => ProgramStep::Cut(TextRange::Whole(at)),
                         Leaf::Node(node) => ProgramStep::Read(node),
                     });
                     return Some(StringOrigin::Pieces([OutputPiece::Cut(whole)].into()));

@@ -5,7 +5,7 @@ use super::sequences::{
     dict_sort, entries, extreme, items, iterate, join, last, map, select, sorted, sum, unique,
 };
 use super::texts::{format, indent, replaced, title};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::language::filters::Filter;
 use crate::render_limits::Meter;
 use crate::text::{capitalize, lower, upper};
@@ -14,7 +14,7 @@ use crate::values::items::length;
 use crate::values::make::ItemsBuilder;
 use crate::values::printing::markup::escape;
 use crate::values::printing::print::to_text;
-use crate::values::printing::tojson::Style;
+use crate::values::printing::tojson::JsonStyle;
 use crate::values::texts::cuts::{TrimmedEnds, trim};
 use crate::values::texts::text::Text;
 use crate::values::value::Value;
@@ -26,11 +26,11 @@ impl Filter {
         value: &Value<'r>,
         arguments: CallArguments<'r>,
         meter: &Meter<'_>,
-    ) -> Outcome<Value<'r>> {
+    ) -> RenderResult<Value<'r>> {
         let text = || to_text(value, meter);
         let to_value = |text: String| meter.text(text).map(|text| marked(value, text));
         match self {
-            Self::ToJson => Style::from_arguments(arguments)?
+            Self::ToJson => JsonStyle::from_arguments(arguments)?
                 .dumps(value, meter)
                 .and_then(|it| meter.string(it)),
             Self::Trim => {

@@ -1,6 +1,6 @@
 //! Jinja's filters.
 //!
-//! [`apply_filter`] has them all, and those that take more than a few lines are in the other files.
+//! [`apply_filter`] dispatches to all filters; the longer ones are in the other files.
 
 mod apply_filter;
 mod numbers;

@@ -1,6 +1,6 @@
 //! Filters of numbers.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::Meter;
 use crate::values::arguments::CallArguments;
 use crate::values::operators::arithmetic;
@@ -18,7 +18,7 @@ pub(crate) fn int<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [default, base] = arguments.bind(["default", "base"])?;
     if base.is_some_and(|base| base.as_int() != Some(10)) {
         return Err(Failure::unsupported("`int` with a base"));
@@ -38,9 +38,9 @@ pub(crate) fn int<'r>(
         Value::None | Value::List(_) | Value::Dict(_) | Value::Tuple(_) => Ok(default),
         Value::Float(number) => whole(*number),
         Value::String(text) => match read(text, meter)? {
-            Read::Int(number) => Ok(Value::Int(number)),
-            Read::Float(number) => whole(number),
-            Read::None => Ok(default),
+            ParsedNumber::Int(number) => Ok(Value::Int(number)),
+            ParsedNumber::Float(number) => whole(number),
+            ParsedNumber::None => Ok(default),
         },
         Value::Undefined => Err(Failure::error("`int` of an undefined value")),
         other => Err(Failure::unsupported(format_args!("`int` of such a {}", other.type_name()))),
@@ -52,7 +52,7 @@ pub(crate) fn float<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [default] = arguments.bind(["default"])?;
     let default = default.unwrap_or(Value::Float(0.0));
     match value {
@@ -61,9 +61,9 @@ pub(crate) fn float<'r>(
         }
         Value::None | Value::List(_) | Value::Dict(_) | Value::Tuple(_) => Ok(default),
         Value::String(text) => match read(text, meter)? {
-            Read::Int(number) => arithmetic::float(&Value::Int(number)).map(Value::Float),
-            Read::Float(number) => Ok(Value::Float(number)),
-            Read::None => Ok(default),
+            ParsedNumber::Int(number) => arithmetic::float(&Value::Int(number)).map(Value::Float),
+            ParsedNumber::Float(number) => Ok(Value::Float(number)),
+            ParsedNumber::None => Ok(default),
         },
         Value::Undefined => Err(Failure::error("`float` of an undefined value")),
         other => Err(Failure::unsupported(format_args!("`float` of such a {}", other.type_name()))),
@@ -71,7 +71,7 @@ pub(crate) fn float<'r>(
 }
 
 /// The number that a text is.
-enum Read {
+enum ParsedNumber {
     Int(i64),
     Float(f64),
     /// Python takes it for no number.
@@ -79,7 +79,7 @@ enum Read {
 }
 
 /// Reads a text as Python's `int` or else `float` does.
-fn read(text: &str, meter: &Meter<'_>) -> Outcome<Read> {
+fn read(text: &str, meter: &Meter<'_>) -> RenderResult<ParsedNumber> {
     let refuse = || Err(Failure::unsupported("a number in such a text"));
     meter.characters(text.len())?;
     if !text.is_ascii() {
@@ -89,7 +89,7 @@ fn read(text: &str, meter: &Meter<'_>) -> Outcome<Read> {
     // The letters of `nan`, `inf` and `infinity`, an exponent, and the underscores between digits.
     let of_numbers = |c: char| c.is_ascii_digit() || "+-._eEnNaAiIfFtTyY".contains(c);
     if text.is_empty() || !text.chars().all(of_numbers) {
-        return Ok(Read::None);
+        return Ok(ParsedNumber::None);
     }
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -97,18 +97,18 @@ fn read(text: &str, meter: &Meter<'_>) -> Outcome<Read> {
         return refuse();
     }
     if plain(digits) && !digits.is_empty() {
-        return text.parse().map(Read::Int).or_else(|_| refuse());
+        return text.parse().map(ParsedNumber::Int).or_else(|_| refuse());
     }
     match digits.split_once('.') {
         Some((whole, part)) if plain(whole) && plain(part) && digits.len() > 1 => {
-            text.parse().map(Read::Float).or_else(|_| refuse())
+            text.parse().map(ParsedNumber::Float).or_else(|_| refuse())
         }
         _ => refuse(),
     }
 }
 
 /// `abs(value)`
-pub(crate) fn abs<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+pub(crate) fn abs<'r>(value: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     match value {
         Value::Int(number) if *number < 0 => negative(value, meter),
         Value::Big(number) if number.sign() == num_bigint::Sign::Minus => negative(value, meter),
@@ -120,7 +120,10 @@ pub(crate) fn abs<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>
 }
 
 /// A number rounded to a whole one.
-pub(crate) fn round<'r>(value: &Value<'r>, arguments: CallArguments<'r>) -> Outcome<Value<'r>> {
+pub(crate) fn round<'r>(
+    value: &Value<'r>,
+    arguments: CallArguments<'r>,
+) -> RenderResult<Value<'r>> {
     let [precision, method] = arguments.bind(["precision", "method"])?;
     if precision.is_some_and(|precision| precision.as_int() != Some(0)) {
         return Err(Failure::unsupported("`round` to places after the point"));

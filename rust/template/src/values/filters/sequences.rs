@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use indexmap::IndexSet;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::language::filters::Filter;
-use crate::language::operators::Binary;
+use crate::language::operators::BinaryOperator;
 use crate::language::predicates::Predicate;
 use crate::render_limits::Meter;
 use crate::text::lower;
@@ -22,7 +22,7 @@ use crate::values::texts::text::Text;
 use crate::values::value::{Items, List, Value};
 
 /// The items of a value, one by one.
-pub(crate) fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {
+pub(crate) fn iterate<'r>(value: &Value<'r>) -> RenderResult<Items<'r>> {
     Items::of(value)
         .ok_or_else(|| Failure::error(format!("{} cannot be iterated", value.type_name())))
 }
@@ -31,14 +31,14 @@ pub(crate) fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {
 pub(crate) fn items<'r, 'm>(
     value: &Value<'r>,
     meter: &'m Meter<'_>,
-) -> Outcome<ItemsBuilder<'r, 'm>> {
+) -> RenderResult<ItemsBuilder<'r, 'm>> {
     let mut items = ItemsBuilder::new(meter);
     iterate(value)?.each(meter, |item| items.push(item))?;
     Ok(items)
 }
 
 /// The last item of a value.
-pub(crate) fn last<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+pub(crate) fn last<'r>(value: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     let found = match value {
         Value::Generator(_) => {
             return Err(Failure::error("`last` needs a list, not a generator"));
@@ -65,7 +65,7 @@ pub(crate) fn last<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r
 pub(crate) fn entries<'r, 'm>(
     value: &Value<'r>,
     meter: &'m Meter<'_>,
-) -> Outcome<ItemsBuilder<'r, 'm>> {
+) -> RenderResult<ItemsBuilder<'r, 'm>> {
     let Value::Dict(dict) = value else {
         let reason = format!("a dict is needed, not {}", value.type_name());
         return Err(Failure::error(reason));
@@ -82,7 +82,7 @@ pub(crate) fn join<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [separator, attribute] = arguments.bind(["d", "attribute"])?;
     let separator = match separator {
         None => Text::Borrowed(""),
@@ -103,7 +103,11 @@ pub(crate) fn join<'r>(
 }
 
 /// Looks up the `attribute` of a filter: keys and indices with dots between them.
-fn look_up<'r>(value: &Value<'r>, attribute: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+fn look_up<'r>(
+    value: &Value<'r>,
+    attribute: &Value<'r>,
+    meter: &Meter<'_>,
+) -> RenderResult<Value<'r>> {
     let path = match attribute {
         Value::String(path) => path,
         Value::Int(_) => return item(value, attribute, meter),
@@ -130,7 +134,7 @@ pub(crate) fn dict_sort<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [case_sensitive, by, reverse] = arguments.bind(["case_sensitive", "by", "reverse"])?;
     let Value::Dict(dict) = value else {
         return Err(Failure::error(format!("`dictsort` needs a dict, not {}", value.type_name())));
@@ -140,7 +144,7 @@ pub(crate) fn dict_sort<'r>(
         Some("value") => true,
         _ => return Err(Failure::error("`dictsort` sorts by \"key\" or \"value\"")),
     };
-    let case = Case::from_option(case_sensitive.as_ref());
+    let case = CaseSensitivity::from_option(case_sensitive.as_ref());
     let mut pairs = Vec::new();
     for (key, value) in dict.iter() {
         meter.hold(ITEM_BYTES)?;
@@ -157,17 +161,17 @@ pub(crate) fn dict_sort<'r>(
 
 /// The case sensitivity of a filter. Without it, texts that differ in their case alone are equal.
 #[derive(Clone, Copy)]
-struct Case {
+struct CaseSensitivity {
     counts: bool,
 }
 
-impl Case {
+impl CaseSensitivity {
     fn from_option(case_sensitive: Option<&Value<'_>>) -> Self {
         Self { counts: case_sensitive.is_some_and(Value::is_true) }
     }
 
     /// The value that is compared in place of `value`.
-    fn of<'r>(self, value: Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+    fn of<'r>(self, value: Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
         match &value {
             Value::String(text) if !self.counts => meter.string(lower(text, meter)?),
             _ => Ok(value),
@@ -186,7 +190,12 @@ impl Direction {
         Self { reverse: reverse.is_some_and(Value::is_true) }
     }
 
-    fn order(self, left: &Value<'_>, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<Ordering> {
+    fn order(
+        self,
+        left: &Value<'_>,
+        right: &Value<'_>,
+        meter: &Meter<'_>,
+    ) -> RenderResult<Ordering> {
         let found = order("<", left, right, meter)?.unwrap_or(Ordering::Equal);
         Ok(if self.reverse { found.reverse() } else { found })
     }
@@ -196,7 +205,7 @@ impl Direction {
 fn into_list<'r>(
     items: impl ExactSizeIterator<Item = Value<'r>>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     meter.release(items.len() * ITEM_BYTES);
     let mut list = ItemsBuilder::new(meter);
     for item in items {
@@ -210,7 +219,7 @@ pub(crate) fn map<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let mut mapped = ItemsBuilder::new(meter);
     if !value.is_true() {
         return Ok(mapped.into_generator());
@@ -242,7 +251,7 @@ pub(crate) fn select<'r>(
     value: &Value<'r>,
     positional: Vec<Value<'r>>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let mut selected = ItemsBuilder::new(meter);
     if !value.is_true() {
         return Ok(selected.into_generator());
@@ -282,14 +291,14 @@ pub(crate) fn sorted<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [reverse, case_sensitive, attribute] =
         arguments.bind(["reverse", "case_sensitive", "attribute"])?;
-    let case = Case::from_option(case_sensitive.as_ref());
+    let case = CaseSensitivity::from_option(case_sensitive.as_ref());
     let attributes = match attribute {
         Some(Value::String(names)) => {
             let names = names.split(',').map(|name| meter.copy(name).map(Value::String));
-            names.collect::<Outcome<Vec<_>>>()?
+            names.collect::<RenderResult<Vec<_>>>()?
         }
         other => vec![other.unwrap_or(Value::None)],
     };
@@ -322,22 +331,22 @@ fn attribute_of<'r>(
     item: &Value<'r>,
     attribute: &Value<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     match attribute {
         Value::None => Ok(item.clone()),
         attribute => look_up(item, attribute, meter),
     }
 }
 
-/// The items without those that are equal to an earlier one.
+/// The items without duplicates; the first of equal items stays.
 pub(crate) fn unique<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [case_sensitive, attribute] = arguments.bind(["case_sensitive", "attribute"])?;
     let (case, attribute) =
-        (Case::from_option(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
+        (CaseSensitivity::from_option(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
     let mut seen = IndexSet::new();
     let mut found = ItemsBuilder::new(meter);
     iterate(value)?.each(meter, |item| {
@@ -359,10 +368,10 @@ pub(crate) fn extreme<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [case_sensitive, attribute] = arguments.bind(["case_sensitive", "attribute"])?;
     let (case, attribute) =
-        (Case::from_option(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
+        (CaseSensitivity::from_option(case_sensitive.as_ref()), attribute.unwrap_or(Value::None));
     let (operator, wanted) = match filter {
         Filter::Min => ("<", Ordering::Less),
         _ => (">", Ordering::Greater),
@@ -387,7 +396,7 @@ pub(crate) fn sum<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [attribute, start] = arguments.bind(["attribute", "start"])?;
     let attribute = attribute.unwrap_or(Value::None);
     let mut total = start.unwrap_or(Value::Int(0));
@@ -400,7 +409,7 @@ pub(crate) fn sum<'r>(
         if matches!(item, Value::Float(_)) || matches!(total, Value::Float(_)) {
             return Err(Failure::unsupported("`sum` of floats"));
         }
-        total = binary(Binary::Add, &total, &item, meter)?;
+        total = binary(BinaryOperator::Add, &total, &item, meter)?;
         Ok(())
     })?;
     Ok(total)

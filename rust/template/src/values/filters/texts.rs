@@ -1,6 +1,6 @@
 //! Filters of texts.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::Meter;
 use crate::text::{is_space, lower, upper};
 use crate::values::arguments::CallArguments;
@@ -15,7 +15,7 @@ pub(crate) fn replaced<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [old, new, count] = arguments.bind(["old", "new", "count"])?;
     let (Some(old), Some(new)) = (old, new) else {
         return Err(Failure::error("`replace` needs two arguments"));
@@ -34,7 +34,7 @@ pub(crate) fn replaced<'r>(
 }
 
 /// The first letter of each word in upper case, the others in lower case; words begin where Jinja says they do.
-pub(crate) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn title(text: &str, meter: &Meter<'_>) -> RenderResult<String> {
     if text.contains('Σ') {
         return Err(Failure::unsupported("the title case of `Σ`"));
     }
@@ -54,7 +54,7 @@ pub(crate) fn format(
     text: &str,
     arguments: CallArguments<'_>,
     meter: &Meter<'_>,
-) -> Outcome<String> {
+) -> RenderResult<String> {
     if !arguments.named.is_empty() {
         return Err(Failure::unsupported("`format` with arguments by name"));
     }
@@ -66,7 +66,7 @@ pub(crate) fn indent<'r>(
     value: &Value<'r>,
     arguments: CallArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let [width, first, blank] = arguments.bind(["width", "first", "blank"])?;
     let Value::String(text) = value else {
         return Err(Failure::unsupported(format_args!("`indent` of {}", value.type_name())));

@@ -2,8 +2,8 @@
 
 use num_bigint::{BigInt, Sign};
 
-use crate::failure::{Failure, Outcome};
-use crate::language::operators::Binary;
+use crate::failure::{Failure, RenderResult};
+use crate::language::operators::BinaryOperator;
 use crate::render_limits::{Meter, PIECE};
 use crate::values::make::ItemsBuilder;
 use crate::values::printing::formatting::percent;
@@ -20,13 +20,17 @@ const MAX_BITS: u64 = 1 << 14;
 const EXACT: u64 = 1 << 53;
 
 /// The error of an operator that is not defined for two values.
-pub(crate) fn type_error<T>(operator: &str, left: &Value<'_>, right: &Value<'_>) -> Outcome<T> {
+pub(crate) fn type_error<T>(
+    operator: &str,
+    left: &Value<'_>,
+    right: &Value<'_>,
+) -> RenderResult<T> {
     let (left, right) = (left.type_name(), right.type_name());
     Err(Failure::error(format!("`{operator}` does not work between {left} and {right}")))
 }
 
 /// An integer of any size.
-pub(crate) fn big(value: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<BigInt>> {
+pub(crate) fn big(value: &Value<'_>, meter: &Meter<'_>) -> RenderResult<Option<BigInt>> {
     Ok(match value {
         Value::Big(value) => {
             meter.characters(usize::try_from(value.bits() / 8).unwrap_or(usize::MAX))?;
@@ -42,7 +46,7 @@ pub(crate) fn is_number(value: &Value<'_>) -> bool {
 }
 
 /// The value as a float, where that is exact.
-pub(crate) fn float(value: &Value<'_>) -> Outcome<f64> {
+pub(crate) fn float(value: &Value<'_>) -> RenderResult<f64> {
     match value {
         Value::Float(value) => Ok(*value),
         other => match other.as_int() {
@@ -57,7 +61,7 @@ pub(crate) fn float(value: &Value<'_>) -> Outcome<f64> {
 }
 
 /// An integer of any size as a value.
-fn integer<'r>(number: BigInt, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+fn integer<'r>(number: BigInt, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     if number.bits() > MAX_BITS {
         return Err(Failure::unsupported(format_args!("an integer of more than {MAX_BITS} bits")));
     }
@@ -68,7 +72,7 @@ fn integer<'r>(number: BigInt, meter: &Meter<'_>) -> Outcome<Value<'r>> {
 }
 
 /// Fails for a product that would have more bits than an integer may have.
-fn check_product(left: &BigInt, right: &BigInt) -> Outcome<()> {
+fn check_product(left: &BigInt, right: &BigInt) -> RenderResult<()> {
     if left.bits() + right.bits() > MAX_BITS + 1 {
         return Err(Failure::unsupported(format_args!("an integer of more than {MAX_BITS} bits")));
     }
@@ -77,25 +81,25 @@ fn check_product(left: &BigInt, right: &BigInt) -> Outcome<()> {
 
 /// `left operator right`
 pub(crate) fn binary<'r>(
-    operator: Binary,
+    operator: BinaryOperator,
     left: &Value<'r>,
     right: &Value<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     match operator {
-        Binary::Add => add(left, right, meter),
-        Binary::Subtract => {
+        BinaryOperator::Add => add(left, right, meter),
+        BinaryOperator::Subtract => {
             let exact = |left: BigInt, right: BigInt| Ok(left - right);
             arithmetic("-", left, right, meter, i64::checked_sub, exact, |a, b| a - b)
         }
-        Binary::Multiply => multiply(left, right, meter),
-        Binary::Divide => divide(left, right),
-        Binary::FloorDivide | Binary::Modulo => floor(operator, left, right, meter),
-        Binary::Power => power(left, right, meter),
+        BinaryOperator::Multiply => multiply(left, right, meter),
+        BinaryOperator::Divide => divide(left, right),
+        BinaryOperator::FloorDivide | BinaryOperator::Modulo => floor(operator, left, right, meter),
+        BinaryOperator::Power => power(left, right, meter),
     }
 }
 
-fn add<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+fn add<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     match (left, right) {
         (Value::String(left), Value::String(right)) => {
             let mut sum = String::new();
@@ -133,9 +137,9 @@ fn arithmetic<'r>(
     right: &Value<'r>,
     meter: &Meter<'_>,
     small: impl Fn(i64, i64) -> Option<i64>,
-    large: impl Fn(BigInt, BigInt) -> Outcome<BigInt>,
+    large: impl Fn(BigInt, BigInt) -> RenderResult<BigInt>,
     floats: impl Fn(f64, f64) -> f64,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     if let (Some(left), Some(right)) = (left.as_int(), right.as_int())
         && let Some(result) = small(left, right)
     {
@@ -150,7 +154,7 @@ fn arithmetic<'r>(
     type_error(operator, left, right)
 }
 
-fn multiply<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+fn multiply<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     let repeated = match (left, right) {
         (Value::String(text), times) | (times, Value::String(text)) => {
             times.as_int().map(|times| (text, times))
@@ -176,7 +180,7 @@ fn multiply<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outco
     arithmetic("*", left, right, meter, i64::checked_mul, exact, |a, b| a * b)
 }
 
-fn divide<'r>(left: &Value<'r>, right: &Value<'r>) -> Outcome<Value<'r>> {
+fn divide<'r>(left: &Value<'r>, right: &Value<'r>) -> RenderResult<Value<'r>> {
     if !is_number(left) || !is_number(right) {
         return type_error("/", left, right);
     }
@@ -188,19 +192,19 @@ fn divide<'r>(left: &Value<'r>, right: &Value<'r>) -> Outcome<Value<'r>> {
 }
 
 fn floor<'r>(
-    operator: Binary,
+    operator: BinaryOperator,
     left: &Value<'r>,
     right: &Value<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
-    let sign = if operator == Binary::Modulo { "%" } else { "//" };
+) -> RenderResult<Value<'r>> {
+    let sign = if operator == BinaryOperator::Modulo { "%" } else { "//" };
     if let (Some(left), Some(right)) = (left.as_int(), right.as_int())
         && let (Some(quotient), Some(rest)) = (left.checked_div(right), left.checked_rem(right))
     {
         let adjust = rest != 0 && (rest < 0) != (right < 0);
         return Ok(Value::Int(match operator {
-            Binary::Modulo if adjust => rest + right,
-            Binary::Modulo => rest,
+            BinaryOperator::Modulo if adjust => rest + right,
+            BinaryOperator::Modulo => rest,
             _ => quotient - i64::from(adjust),
         }));
     }
@@ -211,13 +215,13 @@ fn floor<'r>(
         let (quotient, rest) = (&left / &right, &left % &right);
         let adjust = rest.sign() != Sign::NoSign && rest.sign() != right.sign();
         let result = match operator {
-            Binary::Modulo if adjust => rest + right,
-            Binary::Modulo => rest,
+            BinaryOperator::Modulo if adjust => rest + right,
+            BinaryOperator::Modulo => rest,
             _ => quotient - u32::from(adjust),
         };
         return integer(result, meter);
     }
-    if let (Value::String(text), Binary::Modulo) = (left, operator) {
+    if let (Value::String(text), BinaryOperator::Modulo) = (left, operator) {
         return meter.string(percent(text, right, meter)?);
     }
     if is_number(left) && is_number(right) || left.as_text().is_some() && sign == "%" {
@@ -230,7 +234,7 @@ fn floor<'r>(
     type_error(sign, left, right)
 }
 
-fn power<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+fn power<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     match (big(left, meter)?, right.as_int().map(u32::try_from)) {
         (Some(base), Some(Ok(exponent))) => {
             let bits = base.bits().saturating_mul(exponent.into());
@@ -247,7 +251,7 @@ fn power<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<
 }
 
 /// `-value`
-pub(crate) fn negative<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+pub(crate) fn negative<'r>(value: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     match value {
         Value::Float(value) => Ok(Value::Float(-value)),
         other => match big(other, meter)? {
@@ -258,7 +262,7 @@ pub(crate) fn negative<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Valu
 }
 
 /// `+value`
-pub(crate) fn positive<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
+pub(crate) fn positive<'r>(value: &Value<'r>) -> RenderResult<Value<'r>> {
     match value {
         Value::Float(_) | Value::Int(_) | Value::Big(_) => Ok(value.clone()),
         Value::Bool(value) => Ok(Value::Int(i64::from(*value))),
@@ -267,7 +271,7 @@ pub(crate) fn positive<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
 }
 
 /// Joins texts as `~` does.
-pub(crate) fn concat<'r>(parts: &[Value<'r>], meter: &Meter<'_>) -> Outcome<Value<'r>> {
+pub(crate) fn concat<'r>(parts: &[Value<'r>], meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     let mut out = String::new();
     for part in parts {
         crate::values::printing::print::write_str(&mut out, part, meter)?;

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use num_bigint::ToBigInt;
 
-use crate::failure::{Failure, Outcome};
-use crate::language::methods::View;
-use crate::language::operators::Comparison;
+use crate::failure::{Failure, RenderResult};
+use crate::language::methods::DictView;
+use crate::language::operators::ComparisonOperator;
 use crate::render_limits::{MAX_NESTING, Meter, PIECE};
 use crate::values::key::Key;
 use crate::values::operators::arithmetic::{big, float, is_number, type_error};
@@ -18,7 +18,7 @@ fn compare_numbers(
     left: &Value<'_>,
     right: &Value<'_>,
     meter: &Meter<'_>,
-) -> Outcome<Option<Ordering>> {
+) -> RenderResult<Option<Ordering>> {
     if let (Some(left), Some(right)) = (left.as_int(), right.as_int()) {
         return Ok(Some(left.cmp(&right)));
     }
@@ -37,7 +37,11 @@ fn compare_numbers(
 }
 
 /// The order of a float and an integer, exact as in Python; `None` for NaN.
-fn order_of_float(left: f64, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<Ordering>> {
+fn order_of_float(
+    left: f64,
+    right: &Value<'_>,
+    meter: &Meter<'_>,
+) -> RenderResult<Option<Ordering>> {
     let Some(whole) = left.to_bigint() else { return Ok(left.partial_cmp(&0.0)) };
     let Some(right) = big(right, meter)? else { return Ok(None) };
     Ok(match whole.cmp(&right) {
@@ -54,7 +58,7 @@ struct ComparisonDepth<'m> {
 }
 
 /// `left == right`
-pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<bool> {
+pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>, meter: &Meter<'_>) -> RenderResult<bool> {
     equal_within(left, right, ComparisonDepth { depth: 0, meter })
 }
 
@@ -62,7 +66,7 @@ fn equal_within(
     left: &Value<'_>,
     right: &Value<'_>,
     ComparisonDepth { depth, meter }: ComparisonDepth<'_>,
-) -> Outcome<bool> {
+) -> RenderResult<bool> {
     if depth == MAX_NESTING {
         return Err(Failure::unsupported(format_args!(
             "comparing what nests deeper than {MAX_NESTING} levels"
@@ -72,7 +76,7 @@ fn equal_within(
 }
 
 /// `left == right` for texts.
-fn equal_texts(left: &str, right: &str, meter: &Meter<'_>) -> Outcome<bool> {
+fn equal_texts(left: &str, right: &str, meter: &Meter<'_>) -> RenderResult<bool> {
     if left.len() != right.len() {
         return Ok(false);
     }
@@ -87,7 +91,7 @@ fn equal_texts(left: &str, right: &str, meter: &Meter<'_>) -> Outcome<bool> {
 }
 
 /// Compares two texts in Python's order.
-pub(crate) fn order_texts(left: &str, right: &str, meter: &Meter<'_>) -> Outcome<Ordering> {
+pub(crate) fn order_texts(left: &str, right: &str, meter: &Meter<'_>) -> RenderResult<Ordering> {
     let pieces = left.as_bytes().chunks(PIECE).zip(right.as_bytes().chunks(PIECE));
     for (left, right) in pieces {
         meter.bytes(left.len().min(right.len()))?;
@@ -102,7 +106,7 @@ fn equal_parts(
     left: &Value<'_>,
     right: &Value<'_>,
     comparing: ComparisonDepth<'_>,
-) -> Outcome<bool> {
+) -> RenderResult<bool> {
     match (left, right) {
         (Value::Undefined, Value::Undefined) | (Value::None, Value::None) => Ok(true),
         (Value::Int(left), Value::Int(right)) => Ok(left == right),
@@ -151,7 +155,7 @@ fn all_equal<'a, 'b>(
     right: usize,
     mut items: impl Iterator<Item = (Value<'a>, Value<'b>)>,
     comparing: ComparisonDepth<'_>,
-) -> Outcome<bool> {
+) -> RenderResult<bool> {
     if left != right {
         return Ok(false);
     }
@@ -170,7 +174,7 @@ fn identical_or_equal(
     left: &Value<'_>,
     right: &Value<'_>,
     comparing: ComparisonDepth<'_>,
-) -> Outcome<bool> {
+) -> RenderResult<bool> {
     match (left, right) {
         (Value::Float(left), Value::Float(right)) if left.is_nan() && right.is_nan() => {
             Err(Failure::unsupported("comparing lists or dicts that hold NaN"))
@@ -179,7 +183,11 @@ fn identical_or_equal(
     }
 }
 
-fn equal_dicts(left: &Dict<'_>, right: &Dict<'_>, comparing: ComparisonDepth<'_>) -> Outcome<bool> {
+fn equal_dicts(
+    left: &Dict<'_>,
+    right: &Dict<'_>,
+    comparing: ComparisonDepth<'_>,
+) -> RenderResult<bool> {
     if left.len() != right.len() {
         return Ok(false);
     }
@@ -200,7 +208,7 @@ pub(crate) fn order(
     left: &Value<'_>,
     right: &Value<'_>,
     meter: &Meter<'_>,
-) -> Outcome<Option<Ordering>> {
+) -> RenderResult<Option<Ordering>> {
     match (left, right) {
         (Value::String(left) | Value::Safe(left), Value::String(right) | Value::Safe(right)) => {
             order_texts(left, right, meter).map(Some)
@@ -216,25 +224,25 @@ pub(crate) fn order(
 
 /// `left comparison right`
 pub(crate) fn compare(
-    comparison: Comparison,
+    comparison: ComparisonOperator,
     left: &Value<'_>,
     right: &Value<'_>,
     meter: &Meter<'_>,
-) -> Outcome<bool> {
+) -> RenderResult<bool> {
     let ordered = |operator: &str| order(operator, left, right, meter);
     Ok(match comparison {
-        Comparison::Equal => equal(left, right, meter)?,
-        Comparison::NotEqual => !equal(left, right, meter)?,
-        Comparison::Less => ordered("<")? == Some(Ordering::Less),
-        Comparison::LessOrEqual => {
+        ComparisonOperator::Equal => equal(left, right, meter)?,
+        ComparisonOperator::NotEqual => !equal(left, right, meter)?,
+        ComparisonOperator::Less => ordered("<")? == Some(Ordering::Less),
+        ComparisonOperator::LessOrEqual => {
             matches!(ordered("<=")?, Some(Ordering::Less | Ordering::Equal))
         }
-        Comparison::Greater => ordered(">")? == Some(Ordering::Greater),
-        Comparison::GreaterOrEqual => {
+        ComparisonOperator::Greater => ordered(">")? == Some(Ordering::Greater),
+        ComparisonOperator::GreaterOrEqual => {
             matches!(ordered(">=")?, Some(Ordering::Greater | Ordering::Equal))
         }
-        Comparison::In => contains(right, left, meter)?,
-        Comparison::NotIn => !contains(right, left, meter)?,
+        ComparisonOperator::In => contains(right, left, meter)?,
+        ComparisonOperator::NotIn => !contains(right, left, meter)?,
     })
 }
 
@@ -243,7 +251,7 @@ pub(crate) fn contains(
     container: &Value<'_>,
     item: &Value<'_>,
     meter: &Meter<'_>,
-) -> Outcome<bool> {
+) -> RenderResult<bool> {
     match container {
         Value::String(text) | Value::Safe(text) => match item.as_text() {
             Some(part) => search::contains(text, part, meter),
@@ -252,7 +260,7 @@ pub(crate) fn contains(
                 item.type_name()
             ))),
         },
-        Value::Dict(dict) | Value::View(View::Keys, dict) => match item {
+        Value::Dict(dict) | Value::View(DictView::Keys, dict) => match item {
             Value::String(key) | Value::Safe(key) => {
                 meter.bytes(key.len())?;
                 Ok(dict.get(key).is_some())

@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use crate::failure::Outcome;
+use crate::failure::RenderResult;
 
 /// Sorts the items; equal ones keep their order. The first comparison that fails ends the sort.
 pub(crate) fn sort<T>(
     items: Vec<T>,
-    mut compare: impl FnMut(&T, &T) -> Outcome<Ordering>,
-) -> Outcome<Vec<T>> {
+    mut compare: impl FnMut(&T, &T) -> RenderResult<Ordering>,
+) -> RenderResult<Vec<T>> {
     let mut runs: Vec<Vec<T>> = items.into_iter().map(|item| vec![item]).collect();
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
@@ -27,8 +27,8 @@ pub(crate) fn sort<T>(
 fn merge<T>(
     left: Vec<T>,
     right: Vec<T>,
-    compare: &mut impl FnMut(&T, &T) -> Outcome<Ordering>,
-) -> Outcome<Vec<T>> {
+    compare: &mut impl FnMut(&T, &T) -> RenderResult<Ordering>,
+) -> RenderResult<Vec<T>> {
     let mut merged = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
     while let (Some(first), Some(second)) = (left.peek(), right.peek()) {

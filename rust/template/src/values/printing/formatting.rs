@@ -2,14 +2,14 @@
 
 use std::str::Chars;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::Meter;
 use crate::values::arguments::CallArguments;
 use crate::values::printing::print::{write_big, write_repr_of, write_str};
 use crate::values::value::Value;
 
 /// `text % values`, without flags, widths and precisions.
-pub(crate) fn percent(text: &str, values: &Value<'_>, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn percent(text: &str, values: &Value<'_>, meter: &Meter<'_>) -> RenderResult<String> {
     let mut rest: Vec<Value<'_>> = match values {
         Value::Tuple(values) => values.iter().rev().cloned().collect(),
         Value::Dict(_) | Value::List(_) => {
@@ -52,10 +52,10 @@ pub(crate) fn fields(
     text: &str,
     arguments: &CallArguments<'_>,
     meter: &Meter<'_>,
-) -> Outcome<String> {
+) -> RenderResult<String> {
     let mut out = String::new();
     let mut chars = text.chars();
-    let mut numbering = Numbering::Unknown;
+    let mut numbering = FieldNumbering::Unknown;
     while let Some(c) = chars.next() {
         match c {
             '{' | '}' if chars.as_str().starts_with(c) => {
@@ -79,7 +79,7 @@ pub(crate) fn fields(
 }
 
 /// The name of a field, and its conversion. The bracket that ends it is taken.
-fn field<'t>(chars: &mut Chars<'t>) -> Outcome<(&'t str, Option<&'t str>)> {
+fn field<'t>(chars: &mut Chars<'t>) -> RenderResult<(&'t str, Option<&'t str>)> {
     let rest = chars.as_str();
     let end = rest.find('}').ok_or_else(|| Failure::error("a single `{` in a format"))?;
     let inner = &rest[..end];
@@ -93,16 +93,20 @@ fn field<'t>(chars: &mut Chars<'t>) -> Outcome<(&'t str, Option<&'t str>)> {
     })
 }
 
-/// How the fields of a format are numbered: by themselves, or by the format.
-enum Numbering {
+/// The numbering of the fields of a format: automatic or manual.
+enum FieldNumbering {
     Unknown,
     Automatic(usize),
     Manual,
 }
 
-impl Numbering {
+impl FieldNumbering {
     /// The value of a field.
-    fn value_of<'r>(&mut self, name: &str, arguments: &CallArguments<'r>) -> Outcome<Value<'r>> {
+    fn value_of<'r>(
+        &mut self,
+        name: &str,
+        arguments: &CallArguments<'r>,
+    ) -> RenderResult<Value<'r>> {
         let mixed = || Err(Failure::error("a format numbers either all fields or none"));
         let index = if name.is_empty() {
             let index = match self {

@@ -1,12 +1,12 @@
 //! Texts that are marked safe: Python's `Markup`, which escapes the texts that it is joined with.
 
-use crate::failure::Outcome;
+use crate::failure::RenderResult;
 use crate::render_limits::{Meter, pieces};
 use crate::values::printing::print::to_text;
 use crate::values::value::Value;
 
 /// The text of a value for HTML, marked safe; a text that is marked safe stays as it is.
-pub(crate) fn escape<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+pub(crate) fn escape<'r>(value: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Value<'r>> {
     if matches!(value, Value::Safe(_)) {
         return Ok(value.clone());
     }
@@ -21,7 +21,7 @@ pub(crate) fn add<'r>(
     left: &Value<'r>,
     right: &Value<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Option<Value<'r>>> {
+) -> RenderResult<Option<Value<'r>>> {
     let mut sum = String::new();
     for side in [left, right] {
         match side {
@@ -33,7 +33,7 @@ pub(crate) fn add<'r>(
     meter.text(sum).map(|sum| Some(Value::Safe(sum)))
 }
 
-fn write_escaped(out: &mut String, text: &str, meter: &Meter<'_>) -> Outcome<()> {
+fn write_escaped(out: &mut String, text: &str, meter: &Meter<'_>) -> RenderResult<()> {
     for piece in pieces(text) {
         meter.characters(piece.len())?;
         for c in piece.chars() {

@@ -1,6 +1,6 @@
 //! Converts values to text by Python's `str` and `repr`.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::json::Json;
 use crate::render_limits::{Allowance, MAX_NESTING, Meter};
 use crate::text::{write_float, write_repr};
@@ -15,7 +15,11 @@ const MAX_DIGITS: usize = 4300;
 const MAX_BITS: u64 = 14_290;
 
 /// Writes `str(value)`.
-pub(crate) fn write_str(out: &mut String, value: &Value<'_>, meter: &Meter<'_>) -> Outcome<()> {
+pub(crate) fn write_str(
+    out: &mut String,
+    value: &Value<'_>,
+    meter: &Meter<'_>,
+) -> RenderResult<()> {
     match value {
         Value::Undefined => Ok(()),
         Value::String(text) | Value::Safe(text) => meter.write(out, text),
@@ -24,7 +28,7 @@ pub(crate) fn write_str(out: &mut String, value: &Value<'_>, meter: &Meter<'_>) 
 }
 
 /// `str(value)`, shared if the value is a string.
-pub(crate) fn to_text<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Text<'r>> {
+pub(crate) fn to_text<'r>(value: &Value<'r>, meter: &Meter<'_>) -> RenderResult<Text<'r>> {
     match value {
         Value::String(text) | Value::Safe(text) => Ok(text.clone()),
         other => {
@@ -44,7 +48,11 @@ pub fn python_text(value: &Json) -> Option<String> {
 }
 
 /// Writes `repr(value)`.
-pub(crate) fn write_repr_of(out: &mut String, value: &Value<'_>, meter: &Meter<'_>) -> Outcome<()> {
+pub(crate) fn write_repr_of(
+    out: &mut String,
+    value: &Value<'_>,
+    meter: &Meter<'_>,
+) -> RenderResult<()> {
     write_value(out, value, 0, meter)
 }
 
@@ -53,7 +61,7 @@ fn write_value(
     value: &Value<'_>,
     depth: usize,
     meter: &Meter<'_>,
-) -> Outcome<()> {
+) -> RenderResult<()> {
     if depth > MAX_NESTING {
         return Err(Failure::unsupported(format_args!(
             "printing what nests deeper than {MAX_NESTING} levels"
@@ -118,7 +126,7 @@ fn write_items<'r>(
     items: impl Iterator<Item = Value<'r>>,
     depth: usize,
     meter: &Meter<'_>,
-) -> Outcome<()> {
+) -> RenderResult<()> {
     for (at, item) in items.enumerate() {
         meter.write(out, if at == 0 { "" } else { ", " })?;
         write_value(out, &item, depth + 1, meter)?;
@@ -131,7 +139,7 @@ pub(crate) fn write_big(
     out: &mut String,
     value: &num_bigint::BigInt,
     meter: &Meter<'_>,
-) -> Outcome<()> {
+) -> RenderResult<()> {
     let refuse = || {
         let reason = format!("an integer of more than {MAX_DIGITS} digits cannot be printed");
         Err(Failure::error(reason))

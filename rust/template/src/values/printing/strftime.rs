@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use chrono::{Datelike, NaiveDateTime, Timelike};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::Meter;
 
 /// Most bytes of output for a byte of a format: the two of `%F` give ten.
@@ -28,7 +28,11 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// Writes `now` as `format` says, in the C locale.
-pub(crate) fn strftime(now: NaiveDateTime, format: &str, meter: &Meter<'_>) -> Outcome<String> {
+pub(crate) fn strftime(
+    now: NaiveDateTime,
+    format: &str,
+    meter: &Meter<'_>,
+) -> RenderResult<String> {
     meter.characters(format.len() * LONGEST)?;
     meter.hold(format.len() * LONGEST)?;
     let mut out = String::new();

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::{MAX_NESTING, Meter, pieces};
 use crate::text::write_float;
 use crate::values::arguments::CallArguments;
@@ -18,7 +18,7 @@ use crate::values::value::{Dict, Value};
 pub(crate) const MAX_INDENT: usize = 1000;
 
 /// The options of `json.dumps`.
-pub(crate) struct Style<'r> {
+pub(crate) struct JsonStyle<'r> {
     /// True if characters outside of ASCII are escaped.
     pub(crate) ensure_ascii: bool,
     /// The indentation of one level, if each item has a line of its own.
@@ -31,9 +31,9 @@ pub(crate) struct Style<'r> {
     pub(crate) sort_keys: bool,
 }
 
-impl<'r> Style<'r> {
+impl<'r> JsonStyle<'r> {
     /// The options that a template gives.
-    pub(crate) fn from_arguments(arguments: CallArguments<'r>) -> Outcome<Self> {
+    pub(crate) fn from_arguments(arguments: CallArguments<'r>) -> RenderResult<Self> {
         let [ensure_ascii, indent, separators, sort_keys] =
             arguments.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
         let indent = match indent {
@@ -72,7 +72,7 @@ impl<'r> Style<'r> {
     }
 
     /// Writes `value`.
-    pub(crate) fn dumps(&self, value: &Value<'_>, meter: &Meter<'_>) -> Outcome<String> {
+    pub(crate) fn dumps(&self, value: &Value<'_>, meter: &Meter<'_>) -> RenderResult<String> {
         let mut out = String::new();
         self.write(&mut out, value, 0, meter)?;
         Ok(out)
@@ -84,7 +84,7 @@ impl<'r> Style<'r> {
         value: &Value<'_>,
         depth: usize,
         meter: &Meter<'_>,
-    ) -> Outcome<()> {
+    ) -> RenderResult<()> {
         if depth > MAX_NESTING {
             return Err(Failure::unsupported(format_args!(
                 "`tojson` of what nests deeper than {MAX_NESTING} levels"
@@ -120,7 +120,7 @@ impl<'r> Style<'r> {
         items: impl Iterator<Item = Value<'v>>,
         depth: usize,
         meter: &Meter<'_>,
-    ) -> Outcome<()> {
+    ) -> RenderResult<()> {
         meter.write_char(out, '[')?;
         let mut empty = true;
         for item in items {
@@ -138,7 +138,7 @@ impl<'r> Style<'r> {
         dict: &Dict<'_>,
         depth: usize,
         meter: &Meter<'_>,
-    ) -> Outcome<()> {
+    ) -> RenderResult<()> {
         meter.write_char(out, '{')?;
         if self.sort_keys {
             let bytes = dict.len() * size_of::<(Key<'_>, Value<'_>)>();
@@ -163,7 +163,7 @@ impl<'r> Style<'r> {
         entries: impl Iterator<Item = (Key<'v>, Value<'v>)>,
         depth: usize,
         meter: &Meter<'_>,
-    ) -> Outcome<()> {
+    ) -> RenderResult<()> {
         for (at, (key, value)) in entries.enumerate() {
             self.separate(out, at == 0, depth, meter)?;
             match &key {
@@ -186,7 +186,7 @@ impl<'r> Style<'r> {
         first: bool,
         depth: usize,
         meter: &Meter<'_>,
-    ) -> Outcome<()> {
+    ) -> RenderResult<()> {
         if !first {
             meter.write(out, &self.item_separator)?;
         }
@@ -194,11 +194,17 @@ impl<'r> Style<'r> {
     }
 
     /// Writes the line break before the bracket that ends a list or an object with items.
-    fn close(&self, out: &mut String, empty: bool, depth: usize, meter: &Meter<'_>) -> Outcome<()> {
+    fn close(
+        &self,
+        out: &mut String,
+        empty: bool,
+        depth: usize,
+        meter: &Meter<'_>,
+    ) -> RenderResult<()> {
         if empty { Ok(()) } else { self.line(out, depth, meter) }
     }
 
-    fn line(&self, out: &mut String, depth: usize, meter: &Meter<'_>) -> Outcome<()> {
+    fn line(&self, out: &mut String, depth: usize, meter: &Meter<'_>) -> RenderResult<()> {
         if let Some(indent) = &self.indent {
             meter.write_char(out, '\n')?;
             for _ in 0..depth {
@@ -208,7 +214,7 @@ impl<'r> Style<'r> {
         Ok(())
     }
 
-    fn write_string(&self, out: &mut String, text: &str, meter: &Meter<'_>) -> Outcome<()> {
+    fn write_string(&self, out: &mut String, text: &str, meter: &Meter<'_>) -> RenderResult<()> {
         meter.write_char(out, '"')?;
         for piece in pieces(text) {
             meter.characters(piece.len())?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, RenderResult};
 use crate::render_limits::Meter;
 use crate::text::is_space;
 use crate::values::make::ItemsBuilder;
@@ -40,7 +40,7 @@ pub(crate) fn trim<'r>(
     chars: Option<&str>,
     ends: TrimmedEnds,
     meter: &Meter<'_>,
-) -> Outcome<Text<'r>> {
+) -> RenderResult<Text<'r>> {
     // A set is made of many characters.
     meter.characters(chars.map_or(0, |chars| 8 * chars.len()))?;
     let kept = text.cut(meter, |text| trimmed(text, chars, ends.left, ends.right))?;
@@ -74,7 +74,7 @@ pub(crate) fn replace(
     new: &str,
     count: i64,
     meter: &Meter<'_>,
-) -> Outcome<String> {
+) -> RenderResult<String> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let mut out = String::new();
     let mut from = 0;
@@ -104,7 +104,7 @@ pub(crate) fn split<'r>(
     text: &Text<'r>,
     SplitArguments { separator, limit }: SplitArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let mut parts = ItemsBuilder::new(meter);
     let mut part = |from: usize, to: usize| {
         parts.push(Value::String(text.cut(meter, |text| &text[from..to])?))
@@ -149,7 +149,7 @@ pub(crate) fn right_split<'r>(
     text: &Text<'r>,
     SplitArguments { separator, limit }: SplitArguments<'r>,
     meter: &Meter<'_>,
-) -> Outcome<Value<'r>> {
+) -> RenderResult<Value<'r>> {
     let Some(separator) = separator else {
         return Err(Failure::unsupported("`rsplit` without a separator"));
     };
@@ -173,8 +173,8 @@ pub(crate) fn right_split<'r>(
 pub(crate) fn for_each_line(
     text: &str,
     meter: &Meter<'_>,
-    mut found: impl FnMut(usize, usize) -> Outcome<()>,
-) -> Outcome<()> {
+    mut found: impl FnMut(usize, usize) -> RenderResult<()>,
+) -> RenderResult<()> {
     let mut from = 0;
     while from < text.len() {
         let length = text[from..].find(is_line_end).unwrap_or(text.len() - from);

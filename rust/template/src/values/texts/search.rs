@@ -2,11 +2,11 @@
 
 use memchr::memmem::{self, Finder, FinderRev};
 
-use crate::failure::Outcome;
+use crate::failure::RenderResult;
 use crate::render_limits::{Meter, PIECE};
 
 /// True if `text` contains `part`.
-pub(crate) fn contains(text: &str, part: &str, meter: &Meter<'_>) -> Outcome<bool> {
+pub(crate) fn contains(text: &str, part: &str, meter: &Meter<'_>) -> RenderResult<bool> {
     if part.len() > text.len() {
         return Ok(false);
     }
@@ -27,13 +27,13 @@ pub(crate) struct Matches<'a> {
 
 impl<'a> Matches<'a> {
     /// Looks for `part`, which is not empty.
-    pub(crate) fn new(text: &'a str, part: &'a str, meter: &'a Meter<'_>) -> Outcome<Self> {
+    pub(crate) fn new(text: &'a str, part: &'a str, meter: &'a Meter<'_>) -> RenderResult<Self> {
         meter.characters(part.len())?;
         Ok(Self { text, finder: Finder::new(part.as_bytes()), at: 0, meter })
     }
 
     /// The offset of the next occurrence.
-    pub(crate) fn next(&mut self) -> Outcome<Option<usize>> {
+    pub(crate) fn next(&mut self) -> RenderResult<Option<usize>> {
         let length = self.finder.needle().len();
         loop {
             let end = self.text.len().min(self.at.saturating_add(PIECE.max(2 * length)));
@@ -66,14 +66,14 @@ pub(crate) struct MatchesFromRight<'a> {
 
 impl<'a> MatchesFromRight<'a> {
     /// Looks for `part`, which is not empty.
-    pub(crate) fn new(text: &'a str, part: &'a str, meter: &'a Meter<'_>) -> Outcome<Self> {
+    pub(crate) fn new(text: &'a str, part: &'a str, meter: &'a Meter<'_>) -> RenderResult<Self> {
         meter.characters(part.len())?;
         let finder = FinderRev::new(part.as_bytes());
         Ok(Self { text, finder, end: text.len(), meter })
     }
 
     /// The offset of the next occurrence.
-    pub(crate) fn next(&mut self) -> Outcome<Option<usize>> {
+    pub(crate) fn next(&mut self) -> RenderResult<Option<usize>> {
         let length = self.finder.needle().len();
         loop {
             let start = self.end.saturating_sub(PIECE.max(2 * length));

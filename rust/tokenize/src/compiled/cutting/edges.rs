@@ -4,22 +4,22 @@
 //! A cut before a space or next to a digit is nearly always possible. Only the other pairs are looked up one
 //! by one.
 
-use super::cuts::Cuts;
+use super::cut_boundaries::CutBoundaries;
 use super::windows::{self, CutPlaces};
 use crate::pieces::LONGEST;
-use crate::split::{Cursor, Masks};
+use crate::split::{Masks, SplitCursor};
 
 /// The cuts of a model, and the rules that hold for whole classes of characters.
-pub(crate) struct Edges {
-    cuts: Cuts,
+pub(crate) struct CutRules {
+    cuts: CutBoundaries,
     /// True if every space that does not follow a space can be cut off from the character before it.
     spaces: bool,
     /// True if a digit can be cut off from every neighbour.
     digits: bool,
 }
 
-impl Edges {
-    pub(crate) fn new(cuts: Cuts) -> Self {
+impl CutRules {
+    pub(crate) fn new(cuts: CutBoundaries) -> Self {
         let mut ascii = 0..128_u8;
         let spaces = ascii.clone().all(|left| left == b' ' || !cuts.joins(left, b' '));
         let digits = ascii.all(|other| {
@@ -29,12 +29,12 @@ impl Edges {
     }
 
     /// Writes the ends of the next pieces, and returns how many.
-    pub(crate) fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    pub(crate) fn fill(&self, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize {
         windows::fill(self, text, cursor, ends)
     }
 }
 
-impl CutPlaces for Edges {
+impl CutPlaces for CutRules {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
     fn between(&self, masks: Masks, edges: u64, text: &[u8]) -> u64 {
@@ -48,7 +48,7 @@ impl CutPlaces for Edges {
         }
         found &= edges;
         let candidates = edges & !found & !(letter & (letter << 1 | space << 1));
-        found | windows::ask(candidates, text, |left, right| !self.cuts.joins(left, right))
+        found | windows::cut_bits(candidates, text, |left, right| !self.cuts.joins(left, right))
     }
 
     fn next(&self, text: &[u8], start: usize) -> usize {
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     /// The ends of all pieces, a few at a time.
-    fn ends(fill: impl Fn(&mut Cursor, &mut [u32]) -> usize) -> Vec<usize> {
-        let (mut cursor, mut buffer, mut found) = (Cursor::new(0), [0; 7], Vec::new());
+    fn ends(fill: impl Fn(&mut SplitCursor, &mut [u32]) -> usize) -> Vec<usize> {
+        let (mut cursor, mut buffer, mut found) = (SplitCursor::new(0), [0; 7], Vec::new());
         loop {
             let count = fill(&mut cursor, &mut buffer);
             if count == 0 {
@@ -86,7 +86,7 @@ mod tests {
             tokens in prop::collection::vec("[ab ]{2,5}|[a-c1.]{2,4}|[ ,\r\n]{2,3}", 0..12),
             text in "([a-d]{1,20}|[ ]{1,3}|[0-2.,\r\n]{1,3}|é){1,40}",
         ) {
-            let edges = Edges::new(Cuts::new(tokens.iter().map(String::as_bytes)));
+            let edges = CutRules::new(CutBoundaries::new(tokens.iter().map(String::as_bytes)));
             let text = text.as_bytes();
             let found = ends(|cursor, ends| edges.fill(text, cursor, ends));
             let portable =

@@ -1,8 +1,8 @@
-//! [`Settled`]: a part of a text whose ids do not depend on the surrounding text.
+//! [`StableSegment`]: a part of a text whose ids do not depend on the surrounding text.
 
 use std::ops::Range;
 
-use crate::compiled::spans::Source;
+use crate::compiled::spans::TokenRange;
 
 /// A part of a text, from one added token to another, with its ids, which are the same in every surrounding
 /// text.
@@ -11,17 +11,17 @@ use crate::compiled::spans::Source;
 /// chat template's `<|im_end|>\n<|im_start|>` is encoded once. The text after it, such as `user\n`, is
 /// encoded with each content.
 #[derive(Clone, Debug)]
-pub struct Settled {
+pub struct StableSegment {
     /// The text that contains the part.
     pub(crate) text: Box<str>,
     /// The byte range of the part in `text`.
     pub(crate) range: Range<usize>,
     pub(crate) ids: Vec<u32>,
     /// The source ranges of the ids, in `text`.
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<TokenRange>,
 }
 
-impl Settled {
+impl StableSegment {
     /// The range of the part in another text that has [the text it was made of](crate::Encoder::settle) at
     /// `at`; `None` if that text does not have it there.
     pub(crate) fn find(&self, text: &str, at: usize) -> Option<Range<usize>> {

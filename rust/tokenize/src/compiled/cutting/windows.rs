@@ -1,7 +1,7 @@
 //! Cuts a text into pieces, sixty-four ASCII bytes at a time: the rules of whole classes of characters are decided
 //! for all of them at once.
 
-use crate::split::{Cursor, Masks, WINDOW, classify_portable, position, window};
+use crate::split::{Masks, SplitCursor, WINDOW, classify_portable, position, window};
 
 /// Windows of fewer bytes than this do not pay for the masks.
 const WORTH: usize = 12;
@@ -26,7 +26,7 @@ pub(crate) trait CutPlaces {
 pub(crate) fn fill(
     places: &impl CutPlaces,
     text: &[u8],
-    cursor: &mut Cursor,
+    cursor: &mut SplitCursor,
     ends: &mut [u32],
 ) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -42,7 +42,7 @@ pub(crate) fn fill(
 pub(crate) fn fill_portable(
     places: &impl CutPlaces,
     text: &[u8],
-    cursor: &mut Cursor,
+    cursor: &mut SplitCursor,
     ends: &mut [u32],
 ) -> usize {
     fill_with(places, text, cursor, ends, classify_portable)
@@ -51,7 +51,12 @@ pub(crate) fn fill_portable(
 /// As [`fill`], with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn fill_avx2(places: &impl CutPlaces, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+fn fill_avx2(
+    places: &impl CutPlaces,
+    text: &[u8],
+    cursor: &mut SplitCursor,
+    ends: &mut [u32],
+) -> usize {
     fill_with(places, text, cursor, ends, |window| crate::split::classify_avx2(window))
 }
 
@@ -60,7 +65,7 @@ fn fill_avx2(places: &impl CutPlaces, text: &[u8], cursor: &mut Cursor, ends: &m
 fn fill_with(
     places: &impl CutPlaces,
     text: &[u8],
-    cursor: &mut Cursor,
+    cursor: &mut SplitCursor,
     ends: &mut [u32],
     classify: impl Fn(&[u8; WINDOW]) -> Masks,
 ) -> usize {
@@ -98,7 +103,7 @@ fn fill_with(
 /// The bits of `candidates` at which `cuts` says that a text is cut, given the characters on both sides.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
-pub(crate) fn ask(mut candidates: u64, text: &[u8], cuts: impl Fn(u8, u8) -> bool) -> u64 {
+pub(crate) fn cut_bits(mut candidates: u64, text: &[u8], cuts: impl Fn(u8, u8) -> bool) -> u64 {
     let mut found = 0;
     while candidates != 0 {
         let at = candidates.trailing_zeros() as usize;

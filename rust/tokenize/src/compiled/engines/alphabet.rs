@@ -9,14 +9,14 @@ const PAGE: usize = 256;
 const PAGES: usize = 0x11_0000 / PAGE;
 
 /// The symbol of each character that has a token.
-pub(crate) struct Alphabet {
+pub(crate) struct SymbolAlphabet {
     /// The page of each [`PAGE`] code points.
     places: Box<[u16; PAGES]>,
     /// The symbols of a page's characters. The first page has none.
     pages: Vec<[Symbol; PAGE]>,
 }
 
-impl Alphabet {
+impl SymbolAlphabet {
     /// The alphabet of these characters, given by their code points; of equal ones, the last counts.
     pub(crate) fn new(characters: impl Iterator<Item = (u32, Symbol)>) -> Self {
         let mut alphabet = Self { places: Box::new([0; PAGES]), pages: vec![[NONE; PAGE]] };
@@ -47,7 +47,8 @@ mod tests {
     fn every_character_has_its_own_symbol_or_none() {
         let listed =
             [('a', 1), ('ÿ', 2), ('Ā', 3), ('中', 4), ('a', 5), ('\u{10FFFF}', 6), ('\0', 7)];
-        let alphabet = Alphabet::new(listed.iter().map(|(c, symbol)| (u32::from(*c), *symbol)));
+        let alphabet =
+            SymbolAlphabet::new(listed.iter().map(|(c, symbol)| (u32::from(*c), *symbol)));
         for c in '\0'..=char::MAX {
             let last = listed.iter().rfind(|(other, _)| *other == c);
             assert_eq!(alphabet.get(u32::from(c)), last.map_or(NONE, |(_, symbol)| *symbol));

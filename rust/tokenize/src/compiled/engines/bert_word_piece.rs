@@ -10,10 +10,10 @@ use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::normalizers::bert::{Bert, Role};
 use crate::compiled::normalizers::normalized::Normalized;
 use crate::compiled::piece_encoder::PieceEncoder;
-use crate::compiled::spans::Origin;
-use crate::compiled::spans::Watch;
+use crate::compiled::spans::OffsetTracker;
+use crate::compiled::spans::SourceRanges;
 use crate::compiled::thread_caches::ThreadMemory;
-use crate::split::{Cursor, decode};
+use crate::split::{SplitCursor, decode};
 use crate::unicode::bert::{CONTROL, MOVES, STRIPS, VALUES, WHITESPACE};
 use crate::unicode::{bert_bits, stripped};
 
@@ -173,7 +173,7 @@ impl WordPieceEngine {
 
 impl PieceEncoder for WordPieceEngine {
     #[inline]
-    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    fn fill(&self, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize {
         let mut count = 0;
         for end in ends {
             if cursor.at >= text.len() {
@@ -194,14 +194,14 @@ impl PieceEncoder for WordPieceEngine {
         self.each(text, |word| self.model.cut(&text[word], ids, |_, id| id));
     }
 
-    fn watch(
+    fn record_offsets(
         &self,
         text: &[u8],
         begin: usize,
         position: usize,
         ids: &[u32],
-        origin: Origin<'_>,
-        watch: &mut Watch,
+        origin: SourceRanges<'_>,
+        offset_tracker: &mut OffsetTracker,
     ) {
         if ids.is_empty() {
             return;
@@ -214,14 +214,14 @@ impl PieceEncoder for WordPieceEngine {
             let lead = |at: &usize| text[*at] & 0xC0 != 0x80;
             let last = (at..end).rev().find(lead).unwrap_or(at);
             if [at, last].iter().all(|at| self.is_solid(decode(text, *at).0)) {
-                watch.token(position, origin.of(at, end));
+                offset_tracker.token(position, origin.of(at, end));
                 return;
             }
         } else if text[at..end].iter().all(|byte| byte.is_ascii() && self.is_plain(*byte)) {
             for (index, id) in ids.iter().enumerate() {
                 let skipped = if index == 0 { 0 } else { self.prefix };
                 let after = at + self.lengths[*id as usize] as usize - skipped;
-                watch.token(position + index, origin.of(at, after));
+                offset_tracker.token(position + index, origin.of(at, after));
                 at = after;
             }
             return;
@@ -241,7 +241,7 @@ impl PieceEncoder for WordPieceEngine {
         for (position, token) in (position..).zip(tokens) {
             let (first, last) =
                 (&normalized.sources[token.start], &normalized.sources[token.end - 1]);
-            watch.token(position, origin.of(first.start, last.end));
+            offset_tracker.token(position, origin.of(first.start, last.end));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! BPE over symbols: the part that byte-level and `SentencePiece` models share.
 
-use crate::compiled::thread_caches::{Gap, NOWHERE, ThreadMemory};
+use crate::compiled::thread_caches::{CacheMiss, NOWHERE, ThreadMemory};
 use crate::hardware::{AHEAD, prefetch};
 use crate::models::merge::{InterleavedWords, Merge, Merges, Symbol};
 use crate::pieces::{PieceKey, Vocabulary, WholeToken, WholeTokens};
@@ -19,7 +19,7 @@ pub(crate) struct Bpe {
 }
 
 /// Spells pieces in the symbols of a model.
-pub(crate) trait Spell {
+pub(crate) trait PieceSpeller {
     /// Appends the symbols of `piece` before any merge.
     fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>);
 
@@ -79,9 +79,9 @@ impl Bpe {
     /// Puts the ids of absent pieces into their gaps and into the caches, unless they have too many symbols.
     pub(crate) fn learn(
         &self,
-        speller: &impl Spell,
+        speller: &impl PieceSpeller,
         text: &[u8],
-        gaps: &mut [Gap],
+        gaps: &mut [CacheMiss],
         memory: &mut ThreadMemory,
     ) {
         let absent = std::mem::take(&mut memory.absent);
@@ -137,7 +137,7 @@ impl Bpe {
     /// Appends the ids of a piece, or of a part of a piece.
     pub(crate) fn encode(
         &self,
-        speller: &impl Spell,
+        speller: &impl PieceSpeller,
         piece: &[u8],
         part: bool,
         memory: &mut ThreadMemory,
@@ -152,7 +152,7 @@ impl Bpe {
     /// Appends the ids that merging a piece gives.
     pub(crate) fn merge(
         &self,
-        speller: &impl Spell,
+        speller: &impl PieceSpeller,
         piece: &[u8],
         memory: &mut ThreadMemory,
         ids: &mut Vec<u32>,

@@ -3,21 +3,21 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::bpe::{Bpe, Spell};
-use crate::compiled::cutting::cuts::Cuts;
+use super::bpe::{Bpe, PieceSpeller};
+use crate::compiled::cutting::cut_boundaries::CutBoundaries;
 use crate::compiled::piece_encoder::PieceEncoder;
-use crate::compiled::spans::Origin;
-use crate::compiled::spans::Watch;
-use crate::compiled::thread_caches::{Gap, ThreadMemory};
+use crate::compiled::spans::OffsetTracker;
+use crate::compiled::spans::SourceRanges;
+use crate::compiled::thread_caches::{CacheMiss, ThreadMemory};
 use crate::models::merge::{Merge, NONE, Symbol};
 use crate::pieces::{LONGEST, PieceKey, Vocabulary};
-use crate::split::{Cursor, Splitter};
+use crate::split::{SplitCursor, Splitter};
 
 /// A byte-level BPE model, shared by all threads.
 pub(crate) struct ByteLevel {
     splitter: Splitter,
     bpe: Bpe,
-    cuts: Cuts,
+    cuts: CutBoundaries,
     /// Long tokens that the merges do not form: a piece that is such a token must not be cut.
     unformed: Vocabulary,
     /// The symbol of each byte.
@@ -88,7 +88,7 @@ impl ByteLevel {
         }
         let count = u32::try_from(vocabulary.len()).ok()?;
         let formed = (0..count).filter(|index| merges.is_reachable(*index));
-        let mut cuts = Cuts::new(formed.map(|index| vocabulary.token(index)));
+        let mut cuts = CutBoundaries::new(formed.map(|index| vocabulary.token(index)));
         for byte in absent {
             cuts.forbid(byte);
         }
@@ -131,8 +131,14 @@ impl ByteLevel {
     /// The reference counts the bytes of the letters that stand for bytes: one for a byte that is printed as
     /// itself, two for any other. Bytes that give no id are not counted.
     #[cold]
-    fn watch_known(&self, unknown: Unknown, text: &[u8], begin: usize, tokens: Tokens<'_>) {
-        let Tokens { position, ids, origin, watch } = tokens;
+    fn record_offsets_of_known(
+        &self,
+        unknown: Unknown,
+        text: &[u8],
+        begin: usize,
+        tokens: PieceTokens<'_>,
+    ) {
+        let PieceTokens { position, ids, origin, offset_tracker } = tokens;
         let letters = |byte: u8| if byte.is_ascii_graphic() { 1 } else { 2 };
         let piece = &text[begin..];
         // The source of each letter is a whole character.
@@ -181,22 +187,22 @@ impl ByteLevel {
         let mut at = 0;
         for (position, length) in (position..).zip(lengths) {
             let (first, last) = (&places[at], &places[at + length - 1]);
-            watch.token(position, origin.of(first.start, last.end));
+            offset_tracker.token(position, origin.of(first.start, last.end));
             at += length;
         }
     }
 }
 
 /// The tokens of a piece, and the watch that is told their source ranges.
-struct Tokens<'a> {
+struct PieceTokens<'a> {
     /// The position of the first token in the ids.
     position: usize,
     ids: &'a [u32],
-    origin: Origin<'a>,
-    watch: &'a mut Watch,
+    origin: SourceRanges<'a>,
+    offset_tracker: &'a mut OffsetTracker,
 }
 
-impl Spell for ByteLevel {
+impl PieceSpeller for ByteLevel {
     #[inline]
     fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>) {
         match self.unknown {
@@ -217,7 +223,7 @@ impl Spell for ByteLevel {
 
 impl PieceEncoder for ByteLevel {
     #[inline]
-    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    fn fill(&self, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize {
         self.splitter.fill(text, cursor, ends)
     }
 
@@ -235,7 +241,7 @@ impl PieceEncoder for ByteLevel {
         }
     }
 
-    fn tells_parts(&self) -> bool {
+    fn parts_have_other_ids(&self) -> bool {
         self.bpe.ignore_merges
     }
 
@@ -244,7 +250,7 @@ impl PieceEncoder for ByteLevel {
         self.bpe.prefetch(key);
     }
 
-    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut ThreadMemory) {
+    fn learn(&self, text: &[u8], gaps: &mut [CacheMiss], memory: &mut ThreadMemory) {
         self.bpe.learn(self, text, gaps, memory);
     }
 
@@ -253,30 +259,30 @@ impl PieceEncoder for ByteLevel {
     }
 
     #[cold]
-    fn watch(
+    fn record_offsets(
         &self,
         text: &[u8],
         begin: usize,
         position: usize,
         ids: &[u32],
-        origin: Origin<'_>,
-        watch: &mut Watch,
+        origin: SourceRanges<'_>,
+        offset_tracker: &mut OffsetTracker,
     ) {
         if let Some(unknown) = self.unknown
-            && (unknown.token.is_none() && watch.wants_sources()
+            && (unknown.token.is_none() && offset_tracker.wants_sources()
                 || text[begin..].iter().any(|byte| self.bytes[usize::from(*byte)] == NONE))
         {
-            if unknown.token.is_none() && !watch.wants_sources() {
+            if unknown.token.is_none() && !offset_tracker.wants_sources() {
                 // The composition of letters and marks decides if a byte without an id belongs to a token.
-                return watch.lose();
+                return offset_tracker.lose();
             }
-            let tokens = Tokens { position, ids, origin, watch };
-            return self.watch_known(unknown, text, begin, tokens);
+            let tokens = PieceTokens { position, ids, origin, offset_tracker };
+            return self.record_offsets_of_known(unknown, text, begin, tokens);
         }
         let mut at = begin;
         for (position, id) in (position..).zip(ids) {
             let end = at + self.lengths[*id as usize] as usize;
-            watch.token(position, origin.of(at, end));
+            offset_tracker.token(position, origin.of(at, end));
             at = end;
         }
     }

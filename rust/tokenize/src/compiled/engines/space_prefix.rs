@@ -1,4 +1,4 @@
-//! `▁`, the character that stands for a space, and [`Prefix`], where one is put in front of a text.
+//! `▁`, the character that stands for a space, and [`SpacePrefix`], where one is put in front of a text.
 
 /// The bytes of `▁`.
 pub(crate) const META: &str = "\u{2581}";
@@ -8,7 +8,7 @@ pub(crate) const META_CHARACTER: char = '\u{2581}';
 
 /// The rule for putting a space in front of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prefix {
+pub(crate) enum SpacePrefix {
     /// Never.
     Never,
     /// Always, even if the stretch begins with a space.

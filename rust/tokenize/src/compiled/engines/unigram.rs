@@ -7,20 +7,20 @@
 
 use std::ops::Range;
 
-use super::space_prefix::{META, META_CHARACTER, Prefix};
+use super::space_prefix::{META, META_CHARACTER, SpacePrefix};
 use crate::compiled::batch;
-use crate::compiled::batch::Output;
+use crate::compiled::batch::EncodingOutput;
 use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::cutting::windows;
 use crate::compiled::cutting::windows::CutPlaces;
 use crate::compiled::normalizers::normalized::Normalized;
 use crate::compiled::piece_encoder::PieceEncoder;
-use crate::compiled::spans::Origin;
-use crate::compiled::spans::Watch;
+use crate::compiled::spans::OffsetTracker;
+use crate::compiled::spans::SourceRanges;
 use crate::compiled::thread_caches::ThreadMemory;
-use crate::models::viterbi::{Viterbi, Ways};
+use crate::models::viterbi::{Viterbi, ViterbiBuffers};
 use crate::pieces::PieceKey;
-use crate::split::{Cursor, Masks, decode};
+use crate::split::{Masks, SplitCursor, decode};
 
 /// The code point of the space.
 const SPACE: u32 = ' ' as u32;
@@ -30,7 +30,7 @@ const META_CODE_POINT: u32 = META_CHARACTER as u32;
 
 /// The places at which a stretch is cut before the model reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cutting {
+pub(crate) enum UnigramCuts {
     /// Nowhere: the text is one word.
     Whole {
         /// True if the model writes `▁` for a space.
@@ -55,12 +55,12 @@ struct PieceTokens<'a> {
 /// A unigram model behind `Metaspace`, shared by all threads.
 pub(crate) struct Unigram {
     viterbi: Viterbi,
-    cutting: Cutting,
-    prefix: Prefix,
+    cutting: UnigramCuts,
+    prefix: SpacePrefix,
 }
 
 impl Unigram {
-    pub(crate) fn new(viterbi: Viterbi, cutting: Cutting, prefix: Prefix) -> Self {
+    pub(crate) fn new(viterbi: Viterbi, cutting: UnigramCuts, prefix: SpacePrefix) -> Self {
         Self { viterbi, cutting, prefix }
     }
 
@@ -70,27 +70,34 @@ impl Unigram {
         text: &[u8],
         start: usize,
         memory: &mut ThreadMemory,
-        out: &mut Output<'_>,
+        out: &mut EncodingOutput<'_>,
     ) {
         let spaced = text[start..].starts_with(b" ") || text[start..].starts_with(META.as_bytes());
         let prefixed = match self.prefix {
             // The words behind whitespace say by it that they begin; the first word cannot.
-            _ if matches!(self.cutting, Cutting::Whitespace { .. }) => {
+            _ if matches!(self.cutting, UnigramCuts::Whitespace { .. }) => {
                 whitespace(text, start).is_none()
             }
-            Prefix::Never => false,
-            Prefix::Always => true,
-            Prefix::Unspaced => !spaced,
-            Prefix::First => start == 0 && !spaced,
+            SpacePrefix::Never => false,
+            SpacePrefix::Always => true,
+            SpacePrefix::Unspaced => !spaced,
+            SpacePrefix::First => start == 0 && !spaced,
         };
         let mut from = start;
         if prefixed {
             from = self.piece_end(text, start);
             let position = out.ids.len();
             self.prefixed(&text[start..from], memory, out.ids);
-            if from > out.watch.next() {
+            if from > out.offset_tracker.next() {
                 let tokens = PieceTokens { position, ids: &out.ids[position..] };
-                self.tell(&text[..from], start, true, tokens, out.origin, out.watch);
+                self.record_ranges(
+                    &text[..from],
+                    start,
+                    true,
+                    tokens,
+                    out.origin,
+                    out.offset_tracker,
+                );
             }
         }
         batch::encode(self, text, from, memory, out);
@@ -126,10 +133,12 @@ impl Unigram {
     #[inline]
     fn piece_end(&self, text: &[u8], start: usize) -> usize {
         match self.cutting {
-            Cutting::Whole { .. } if !self.viterbi.cuts.apply(text.len()) => text.len(),
-            Cutting::Whole { .. } => self.word_end(text, start, |_| false),
-            Cutting::Spaces => self.word_end(text, start, |c| c == SPACE || c == META_CODE_POINT),
-            Cutting::Whitespace { .. } => {
+            UnigramCuts::Whole { .. } if !self.viterbi.cuts.apply(text.len()) => text.len(),
+            UnigramCuts::Whole { .. } => self.word_end(text, start, |_| false),
+            UnigramCuts::Spaces => {
+                self.word_end(text, start, |c| c == SPACE || c == META_CODE_POINT)
+            }
+            UnigramCuts::Whitespace { .. } => {
                 let mut at = start;
                 while let Some(length) = whitespace(text, at) {
                     at += length;
@@ -193,21 +202,21 @@ impl Unigram {
 
     /// True if the model reads `▁` for a space.
     fn writes_spaces(&self) -> bool {
-        self.cutting != Cutting::Whole { meta: false }
+        self.cutting != UnigramCuts::Whole { meta: false }
     }
 
     /// The part of a piece that the model reads, and whether `▁` is put in front.
     #[inline]
     fn word<'a>(&self, piece: &'a [u8], prefixed: bool) -> (&'a [u8], bool) {
         let (mut word, mut prefixed) = (piece, prefixed);
-        if let Cutting::Whitespace { .. } = self.cutting {
+        if let UnigramCuts::Whitespace { .. } = self.cutting {
             let mut at = 0;
             while let Some(length) = whitespace(piece, at) {
                 at += length;
             }
             word = &piece[at..];
             prefixed = (prefixed || at > 0)
-                && self.prefix == Prefix::Unspaced
+                && self.prefix == SpacePrefix::Unspaced
                 && !word.starts_with(META.as_bytes());
         }
         (word, prefixed && !word.is_empty())
@@ -219,7 +228,7 @@ impl Unigram {
         piece: &[u8],
         begin: usize,
         prefixed: bool,
-        origin: Origin<'_>,
+        origin: SourceRanges<'_>,
         out: &mut Normalized,
     ) {
         let (word, prefixed) = self.word(piece, prefixed);
@@ -242,9 +251,16 @@ impl Unigram {
     }
 
     /// Calls `token` with each token of a piece, which is written as the model reads it.
-    fn each(&self, text: &[u8], ways: &mut Ways, mut token: impl FnMut(Range<usize>, u32)) {
-        let cut =
-            !matches!(self.cutting, Cutting::Whole { .. } | Cutting::Whitespace { meta: false });
+    fn each(
+        &self,
+        text: &[u8],
+        ways: &mut ViterbiBuffers,
+        mut token: impl FnMut(Range<usize>, u32),
+    ) {
+        let cut = !matches!(
+            self.cutting,
+            UnigramCuts::Whole { .. } | UnigramCuts::Whitespace { meta: false }
+        );
         let mut start = 0;
         while start < text.len() {
             let next = cut.then(|| next_meta(text, start + 1)).flatten();
@@ -257,17 +273,24 @@ impl Unigram {
     }
 
     /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`.
-    fn tell(
+    fn record_ranges(
         &self,
         text: &[u8],
         begin: usize,
         prefixed: bool,
         PieceTokens { position, ids }: PieceTokens<'_>,
-        origin: Origin<'_>,
-        watch: &mut Watch,
+        origin: SourceRanges<'_>,
+        offset_tracker: &mut OffsetTracker,
     ) {
         if ids.iter().any(|id| self.viterbi.length(*id).is_none()) {
-            return self.tell_unknown(text, begin, prefixed, position, origin, watch);
+            return self.record_ranges_of_unknown(
+                text,
+                begin,
+                prefixed,
+                position,
+                origin,
+                offset_tracker,
+            );
         }
         let (word, prefixed) = self.word(&text[begin..], prefixed);
         let mut at = text.len() - word.len();
@@ -284,27 +307,27 @@ impl Unigram {
             }
             // The source of the added `▁` is the first character.
             let end = if at == start { start + decode(text, start).1 } else { at };
-            watch.token(position, origin.of(start, end));
+            offset_tracker.token(position, origin.of(start, end));
         }
     }
 
     /// As [`Self::tell`], where the tokens do not say how long their text is.
     #[cold]
-    fn tell_unknown(
+    fn record_ranges_of_unknown(
         &self,
         text: &[u8],
         begin: usize,
         prefixed: bool,
         position: usize,
-        origin: Origin<'_>,
-        watch: &mut Watch,
+        origin: SourceRanges<'_>,
+        offset_tracker: &mut OffsetTracker,
     ) {
-        let (mut written, mut ways) = (Normalized::default(), Ways::default());
+        let (mut written, mut ways) = (Normalized::default(), ViterbiBuffers::default());
         self.write(&text[begin..], begin, prefixed, origin, &mut written);
         let mut position = position;
         self.each(written.text.as_bytes(), &mut ways, |range, _| {
             let (first, last) = (&written.sources[range.start], &written.sources[range.end - 1]);
-            watch.token(position, first.start..last.end);
+            offset_tracker.token(position, first.start..last.end);
             position += 1;
         });
     }
@@ -337,12 +360,12 @@ impl CutPlaces for Unigram {
         // A word begins at every space, or at whitespace that is removed: at its first character, and at its last, so
         // that it is the same word, however far it stands from the one before.
         let (white, begin) = match self.cutting {
-            Cutting::Whitespace { .. } => {
+            UnigramCuts::Whitespace { .. } => {
                 let white = blank | newline;
                 (white, white & !(white << 1) | white & !(white >> 1) & edges >> 1)
             }
-            Cutting::Whole { .. } => (0, 0),
-            Cutting::Spaces => (space, space),
+            UnigramCuts::Whole { .. } => (0, 0),
+            UnigramCuts::Spaces => (space, space),
         };
         let found = begin & edges;
         if !self.viterbi.cuts.apply(text.len()) {
@@ -350,7 +373,10 @@ impl CutPlaces for Unigram {
         }
         let kept = letter | digit;
         let candidates = edges & !(white | white << 1) & !(kept & kept << 1);
-        found | windows::ask(candidates, text, |left, right| self.cuts(left.into(), right.into()))
+        found
+            | windows::cut_bits(candidates, text, |left, right| {
+                self.cuts(left.into(), right.into())
+            })
     }
 
     #[inline]
@@ -361,7 +387,7 @@ impl CutPlaces for Unigram {
 
 impl PieceEncoder for Unigram {
     #[inline]
-    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    fn fill(&self, text: &[u8], cursor: &mut SplitCursor, ends: &mut [u32]) -> usize {
         windows::fill(self, text, cursor, ends)
     }
 
@@ -369,15 +395,22 @@ impl PieceEncoder for Unigram {
         self.make(piece, false, memory, ids);
     }
 
-    fn watch(
+    fn record_offsets(
         &self,
         text: &[u8],
         begin: usize,
         position: usize,
         ids: &[u32],
-        origin: Origin<'_>,
-        watch: &mut Watch,
+        origin: SourceRanges<'_>,
+        offset_tracker: &mut OffsetTracker,
     ) {
-        self.tell(text, begin, false, PieceTokens { position, ids }, origin, watch);
+        self.record_ranges(
+            text,
+            begin,
+            false,
+            PieceTokens { position, ids },
+            origin,
+            offset_tracker,
+        );
     }
 }

@@ -12,7 +12,7 @@ use super::compose::Composer;
 use super::normalized::Normalized;
 use crate::pattern::{Automaton, Pattern, Tails};
 use crate::unicode::byte_letters::byte_letters;
-use crate::unicode::{self, Changes};
+use crate::unicode::{self, NormalizedForms};
 
 /// The patterns that match nothing but runs of whitespace or of spaces, and all of such a run.
 const BLANKS: [&str; 4] = [r"\s+", " +", " {2,}", r"\s{2,}"];
@@ -56,7 +56,7 @@ enum NormalizerStep {
         right: bool,
     },
     /// Rewrites each character by itself.
-    Characters(&'static Changes),
+    Characters(&'static NormalizedForms),
     Lowercase,
     /// Writes each byte as the character that stands for it.
     Bytes,

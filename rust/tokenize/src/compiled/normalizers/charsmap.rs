@@ -11,7 +11,7 @@ use tokenizers::normalizers::Precompiled;
 
 use crate::loading::catch_panic::contain;
 use crate::split::decode;
-use crate::unicode::{self, Table};
+use crate::unicode::{self, CodePointTable};
 
 /// The map changes the character.
 const CHANGES: u8 = 1;
@@ -23,7 +23,7 @@ const JOINS: u8 = 1 << 1;
 pub(crate) struct Charsmap {
     map: Precompiled,
     /// The bits [`CHANGES`] and [`JOINS`] of each character.
-    table: Table,
+    table: CodePointTable,
     /// The ASCII characters that have neither bit.
     plain: Box<[bool; 256]>,
     /// True if all ASCII characters that are printed are plain.
@@ -63,7 +63,7 @@ impl Charsmap {
             let mut buffer = [0; 4];
             *mapped = map.transform(char::from(byte).encode_utf8(&mut buffer)).map(Box::from);
         }
-        Ok(Self { map, table: Table::from_bytes(bytes), plain, prints, ascii })
+        Ok(Self { map, table: CodePointTable::from_bytes(bytes), plain, prints, ascii })
     }
 
     /// Tests that the map leaves every ASCII letter, every ASCII digit and the space as it is.

@@ -9,14 +9,14 @@ use unicode_normalization_alignments::UnicodeNormalization;
 
 use super::normalized::Normalized;
 use crate::split::decode;
-use crate::unicode::{self, Composition, Table};
+use crate::unicode::{self, CodePointTable, Composition};
 
 /// For each byte value, whether it begins an inert character or continues a character: most text has only
 /// such bytes.
 struct InertBytes([bool; 256]);
 
 impl InertBytes {
-    fn new(table: &Table) -> Self {
+    fn new(table: &CodePointTable) -> Self {
         let all = |mut range: Range<u32>| {
             range.all(|code_point| table.get(code_point) == Composition::Inert as u8)
         };
@@ -62,7 +62,7 @@ pub(crate) enum Composer {
 }
 
 impl Composer {
-    fn table(self) -> &'static Table {
+    fn table(self) -> &'static CodePointTable {
         match self {
             Self::Nfc => unicode::canonical(),
             Self::Nfkc => unicode::compatibility(),

@@ -2,13 +2,13 @@
 //!
 //! [`mod@cutting`] does so for a byte-level model, [`mod@stages`] for any other.
 
-mod cutting;
+mod byte_level_pre_tokenizer;
 mod metaspace;
 mod scanners;
 mod splits;
 mod stages;
 mod step_descriptions;
 
-pub(super) use cutting::{Cutting, cutting};
-pub(super) use metaspace::{Spaces, spaces, words};
+pub(super) use byte_level_pre_tokenizer::{ByteLevelPreTokenizer, cutting};
+pub(super) use metaspace::{MetaspaceSpaces, spaces, words};
 pub(super) use stages::stages;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::step_descriptions::{Understood, pattern};
+use super::step_descriptions::{CompiledSplit, pattern};
 use crate::pattern::Pattern;
 use crate::split::{Cl100k, Contraction, O200k, Splitter};
 
@@ -70,8 +70,8 @@ pub(super) fn usual(splits: &[&Value], gpt2: bool) -> Option<Splitter> {
 }
 
 /// The scanner that cuts as a sequence of splits does, if every match of each is a piece.
-pub(super) fn scanner(splits: &[Understood]) -> Option<Splitter> {
-    let means = |split: &Understood, text: &str| {
+pub(super) fn scanner(splits: &[CompiledSplit]) -> Option<Splitter> {
+    let means = |split: &CompiledSplit, text: &str| {
         Pattern::new(text).is_ok_and(|known| known.means(&split.pattern))
     };
     match splits {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::scanners::{GPT2, scanner, usual};
-use super::step_descriptions::{Understood, describe};
+use super::step_descriptions::{CompiledSplit, describe};
 use crate::pattern::{Length, Pattern};
 use crate::split::{Behavior, MOST_STEPS, SplitStep, Splitter};
 use crate::unicode::bert::PUNCTUATION;
@@ -23,7 +23,7 @@ fn by_meaning(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {
     }
     if gpt2 {
         let pattern = Pattern::new(GPT2[0])?;
-        understood.push(Understood { pattern, behavior: Behavior::Isolated, invert: false });
+        understood.push(CompiledSplit { pattern, behavior: Behavior::Isolated, invert: false });
     }
     if understood.len() > MOST_STEPS {
         return Err(format!("pre_tokenizer of more than {MOST_STEPS} splits"));
@@ -37,16 +37,16 @@ fn by_meaning(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {
     {
         return Ok(splitter);
     }
-    let steps = understood.into_iter().map(|Understood { pattern, behavior, invert }| {
+    let steps = understood.into_iter().map(|CompiledSplit { pattern, behavior, invert }| {
         Ok(SplitStep { automaton: pattern.automaton()?, behavior, invert })
     });
     Ok(Splitter::Steps(steps.collect::<Result<Vec<_>, String>>()?.into()))
 }
 
 /// The split that a step is equivalent to; the error says why there is none.
-pub(super) fn understand(split: &Value) -> Result<Understood, String> {
+pub(super) fn understand(split: &Value) -> Result<CompiledSplit, String> {
     let one = |is: fn(char) -> bool, behavior| {
-        Ok(Understood { pattern: Pattern::one(is)?, behavior, invert: false })
+        Ok(CompiledSplit { pattern: Pattern::one(is)?, behavior, invert: false })
     };
     let kept = |step: &Value| match step["behavior"].as_str() {
         Some("Isolated") => Ok(Behavior::Isolated),
@@ -58,7 +58,7 @@ pub(super) fn understand(split: &Value) -> Result<Understood, String> {
     };
     let keeping = |kinds: &[(&dyn Fn(char) -> bool, Length)]| {
         let pattern = Pattern::of_kinds(kinds)?;
-        Ok(Understood { pattern, behavior: Behavior::Removed, invert: true })
+        Ok(CompiledSplit { pattern, behavior: Behavior::Removed, invert: true })
     };
     let is_word = |c: char| unicode::words().get(u32::from(c)) != 0;
     match split["type"].as_str() {
@@ -81,11 +81,15 @@ pub(super) fn understand(split: &Value) -> Result<Understood, String> {
             let behavior = match kept(split)? {
                 // The pattern matches all text, so nothing is left that could be removed.
                 Behavior::Removed if invert && pattern.automaton()?.is_total() => {
-                    return Ok(Understood { pattern, behavior: Behavior::Isolated, invert: false });
+                    return Ok(CompiledSplit {
+                        pattern,
+                        behavior: Behavior::Isolated,
+                        invert: false,
+                    });
                 }
                 behavior => behavior,
             };
-            Ok(Understood { pattern, behavior, invert })
+            Ok(CompiledSplit { pattern, behavior, invert })
         }
         Some("Whitespace") => keeping(&[
             (&is_word, Length::Run),

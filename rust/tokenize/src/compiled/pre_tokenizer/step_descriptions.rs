@@ -15,7 +15,7 @@ pub(super) fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
 }
 
 /// A split whose pattern could be compiled.
-pub(super) struct Understood {
+pub(super) struct CompiledSplit {
     pub(super) pattern: Pattern,
     pub(super) behavior: Behavior,
     pub(super) invert: bool,

@@ -1,10 +1,10 @@
 //! [`recognise()`]: from a tokenizer's description to a compiled engine.
 //!
-//! [`File`] is a `tokenizer.json` as it is parsed, [`models`] makes the model of it.
+//! [`TokenizerFile`] is a `tokenizer.json` as it is parsed, [`models`] makes the model of it.
 
-mod file;
 mod models;
 mod recognise;
+mod tokenizer_file;
 
-pub(crate) use file::{File, WrittenModel};
 pub(crate) use recognise::{Description, recognise};
+pub(crate) use tokenizer_file::{TokenizerFile, WrittenModel};

@@ -2,23 +2,23 @@
 
 use std::borrow::Cow;
 
-use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, WrittenModel};
+use super::tokenizer_file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel, WrittenVocabulary};
 use crate::compiled::engines::bert_word_piece::WordPieceEngine;
 use crate::compiled::engines::byte_level::{ByteLevel, Unknown};
-use crate::compiled::engines::general::{Affixes, Characters, Fallback, Maker, WordLevel};
-use crate::compiled::engines::sentence;
-use crate::compiled::engines::sentence::{Missing, Sentence};
-use crate::compiled::engines::space_prefix::{META_CHARACTER, Prefix};
+use crate::compiled::engines::general::{Affixes, Characters, Fallback, PieceModel, WordLevel};
+use crate::compiled::engines::sentence_piece_bpe;
+use crate::compiled::engines::sentence_piece_bpe::{MissingCharacters, SentencePieceBpe};
+use crate::compiled::engines::space_prefix::{META_CHARACTER, SpacePrefix};
 use crate::compiled::engines::unigram;
 use crate::compiled::engines::unigram::Unigram;
 use crate::compiled::engines::word_piece;
 use crate::compiled::engines::word_piece::WordPiece;
 use crate::compiled::normalizers::bert::Bert;
-use crate::compiled::pre_tokenizer::Spaces;
+use crate::compiled::pre_tokenizer::MetaspaceSpaces;
 use crate::loading::in_parallel::both;
 use crate::models::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::models::viterbi::Viterbi;
-use crate::pieces::{Name, Vocabulary};
+use crate::pieces::{TokenName, Vocabulary};
 use crate::split::Splitter;
 use crate::unicode::byte_letters::byte_alphabet;
 
@@ -29,7 +29,7 @@ const LONGEST_TOKEN: usize = 1 << 16;
 const SPARSEST: usize = 16;
 
 /// The vocabulary and merges of a BPE model, in the spelling of its pieces.
-struct Spelled {
+struct SpelledModel {
     vocabulary: Vocabulary,
     /// The id of each token.
     ids: Vec<u32>,
@@ -41,7 +41,7 @@ struct Spelled {
 fn bpe(
     model: &WrittenModel<'_>,
     spell: impl Fn(&str, &mut Vec<u8>) -> bool + Sync,
-) -> Result<Spelled, String> {
+) -> Result<SpelledModel, String> {
     if model.kind != "BPE" {
         return Err(format!("model {}", model.kind));
     }
@@ -77,7 +77,7 @@ fn bpe(
                 spelled.push((start..bytes.len(), *id));
             }
         }
-        bytes.extend_from_slice(&Name::BEHIND);
+        bytes.extend_from_slice(&TokenName::BEHIND);
         named.extend(spelled.drain(..).map(|(token, id)| (vocabulary.name(&bytes, token), id)));
         let new = named.drain(..).filter(|(name, _)| vocabulary.push_named(&bytes, name).is_some());
         ids.extend(new.map(|(_, id)| id));
@@ -90,7 +90,7 @@ fn bpe(
     if merges.len() < listed.len() && !model.checked {
         return Err("model BPE with merges of unknown tokens".to_owned());
     }
-    Ok(Spelled { vocabulary, ids, merges })
+    Ok(SpelledModel { vocabulary, ids, merges })
 }
 
 /// The number of merges from which on a second thread saves time.
@@ -160,7 +160,7 @@ fn known(
                 spelled.push([start..middle, middle..bytes.len(), start..bytes.len()]);
             }
         }
-        bytes.extend_from_slice(&Name::BEHIND);
+        bytes.extend_from_slice(&TokenName::BEHIND);
         named.extend(spelled.drain(..).map(|of| of.map(|token| vocabulary.name(&bytes, token))));
         merges.extend(named.drain(..).filter_map(|[left, right, whole]| {
             let token = |name| vocabulary.get_named(&bytes, &name);
@@ -192,7 +192,7 @@ pub(super) fn byte_level(
         out.truncate(start + spelled);
         possible
     };
-    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
+    let SpelledModel { vocabulary, ids, merges } = bpe(model, spell)?;
     let named = model.unk_token.as_ref().map(|unknown| {
         let mut bytes = Vec::new();
         let spelled = spell(unknown, &mut bytes).then(|| vocabulary.get(&bytes)).flatten();
@@ -213,7 +213,10 @@ pub(super) fn byte_level(
 
 /// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token or there is an
 /// unknown token.
-pub(super) fn sentence(model: &WrittenModel<'_>, spaces: Spaces) -> Result<Sentence, String> {
+pub(super) fn sentence(
+    model: &WrittenModel<'_>,
+    spaces: MetaspaceSpaces,
+) -> Result<SentencePieceBpe, String> {
     let spell = |token: &str, out: &mut Vec<u8>| {
         // Every space becomes `▁`, so no text contains a token with a space.
         let possible = !token.contains(' ');
@@ -227,7 +230,7 @@ pub(super) fn sentence(model: &WrittenModel<'_>, spaces: Spaces) -> Result<Sente
     if model.ignore_merges {
         return Err("model BPE with ignore_merges on whole texts".to_owned());
     }
-    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
+    let SpelledModel { vocabulary, ids, merges } = bpe(model, spell)?;
     let missing = if model.byte_fallback {
         let mut bytes = Box::new([0; 256]);
         for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
@@ -235,18 +238,25 @@ pub(super) fn sentence(model: &WrittenModel<'_>, spaces: Spaces) -> Result<Sente
                 .get(format!("<0x{byte:02X}>").as_bytes())
                 .ok_or_else(|| "model BPE without a token for every byte".to_owned())?;
         }
-        Missing::Bytes(bytes)
+        MissingCharacters::Bytes(bytes)
     } else {
         let unknown = model.unk_token.as_deref().unwrap_or_default();
         let mut spelled = Vec::new();
         let token = spell(unknown, &mut spelled).then(|| vocabulary.get(&spelled)).flatten();
         let token =
             token.ok_or_else(|| "model BPE without byte_fallback and unk_token".to_owned())?;
-        Missing::Unknown { token, fuse: model.fuse_unk }
+        MissingCharacters::Unknown { token, fuse: model.fuse_unk }
     };
-    let Spaces { prefix, split } = spaces;
-    Sentence::new(sentence::SentenceParts { vocabulary, ids, merges, missing, prefix, split })
-        .ok_or_else(|| "model BPE whose merges take in byte tokens or the unk_token".to_owned())
+    let MetaspaceSpaces { prefix, split } = spaces;
+    SentencePieceBpe::new(sentence_piece_bpe::SentencePieceBpeParts {
+        vocabulary,
+        ids,
+        merges,
+        missing,
+        prefix,
+        split,
+    })
+    .ok_or_else(|| "model BPE whose merges take in byte tokens or the unk_token".to_owned())
 }
 
 /// A BPE model over the characters of pieces.
@@ -269,7 +279,7 @@ fn characters(model: &WrittenModel<'_>) -> Result<Characters, String> {
             }
         }
     }
-    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
+    let SpelledModel { vocabulary, ids, merges } = bpe(model, spell)?;
     let byte = |byte: u8| vocabulary.get(format!("<0x{byte:02X}>").as_bytes());
     let bytes = model.byte_fallback.then(|| {
         let mut bytes = Box::new([None; 256]);
@@ -293,12 +303,12 @@ fn characters(model: &WrittenModel<'_>) -> Result<Characters, String> {
 }
 
 /// A model of any type, for the engine that encodes one piece at a time.
-pub(super) fn any(model: &WrittenModel<'_>) -> Result<Maker, String> {
+pub(super) fn any(model: &WrittenModel<'_>) -> Result<PieceModel, String> {
     Ok(match model.kind.as_str() {
-        WORD_PIECE => Maker::WordPiece(WordPiece::new(word_piece(model)?)),
-        WORD_LEVEL => Maker::WordLevel(word_level(model)?),
-        UNIGRAM => Maker::Unigram(Box::new(viterbi(model)?)),
-        _ => Maker::Characters(Box::new(characters(model)?)),
+        WORD_PIECE => PieceModel::WordPiece(WordPiece::new(word_piece(model)?)),
+        WORD_LEVEL => PieceModel::WordLevel(word_level(model)?),
+        UNIGRAM => PieceModel::Unigram(Box::new(viterbi(model)?)),
+        _ => PieceModel::Characters(Box::new(characters(model)?)),
     })
 }
 
@@ -363,15 +373,15 @@ fn word_piece<'a>(model: &'a WrittenModel<'_>) -> Result<word_piece::WordPiecePa
 /// A unigram model: tokens are text with `▁` for the space, and each has a score.
 pub(super) fn unigram(
     model: &WrittenModel<'_>,
-    cutting: unigram::Cutting,
-    prefix: Prefix,
+    cutting: unigram::UnigramCuts,
+    prefix: SpacePrefix,
 ) -> Result<Unigram, String> {
     Ok(Unigram::new(viterbi(model)?, cutting, prefix))
 }
 
 /// The tokens and scores of a unigram model.
 fn viterbi(model: &WrittenModel<'_>) -> Result<Viterbi, String> {
-    let Vocab(tokens, scores) = &model.vocab;
+    let WrittenVocabulary(tokens, scores) = &model.vocab;
     if tokens.is_empty() || scores.len() != tokens.len() {
         return Err("model Unigram without a list of pieces".to_owned());
     }

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use super::models;
+use super::tokenizer_file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, WrittenModel};
 use crate::added::{AddedToken, ContainsAny, Matcher};
-use crate::compiled::compiled_tokenizer::{Compiled, Model};
-use crate::compiled::engines::general::General;
-use crate::compiled::engines::space_prefix::{META_CHARACTER, Prefix};
+use crate::compiled::compiled_tokenizer::{Compiled, CompiledModel};
+use crate::compiled::engines::general::GeneralEngine;
+use crate::compiled::engines::space_prefix::{META_CHARACTER, SpacePrefix};
 use crate::compiled::normalizers::bert::{Bert, bert};
 use crate::compiled::normalizers::chain::Chain;
 use crate::compiled::normalizers::compose::Composer;
 use crate::compiled::normalizers::normalize::Normalizer;
-use crate::compiled::post_processor::Template;
+use crate::compiled::post_processor::PostProcessorTemplate;
 use crate::compiled::pre_tokenizer;
-use crate::compiled::pre_tokenizer::Cutting;
+use crate::compiled::pre_tokenizer::ByteLevelPreTokenizer;
 
 /// The parts of a tokenizer that decide the ids.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Description<'a> {
 ///
 /// The description must be one that the reference accepts.
 pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, String> {
-    let template = Template::recognise(description.post_processor)
+    let template = PostProcessorTemplate::recognise(description.post_processor)
         .ok_or_else(|| named("post_processor", description.post_processor))?;
     let fast = match description.model.kind.as_str() {
         WORD_PIECE => words(description, template.clone()),
@@ -62,21 +62,24 @@ fn varied(description: &Description<'_>) -> Vec<u32> {
 }
 
 /// Compiles a tokenizer with any steps and any model.
-fn general(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
+fn general(
+    description: &Description<'_>,
+    template: PostProcessorTemplate,
+) -> Result<Compiled, String> {
     let normalizer = any_normalizer(description.normalizer)?;
     let stages = pre_tokenizer::stages(description.pre_tokenizer, normalizer.is_some())?;
     let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
-    let mut model = General::new(stages, models::any(description.model)?);
+    let mut model = GeneralEngine::new(stages, models::any(description.model)?);
     let mut normalizer = normalizer;
     if matched.is_empty() {
         (model, normalizer) = model.normalizing(normalizer);
     }
-    let model = Model::General(model);
+    let model = CompiledModel::General(model);
     Ok(Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) })
 }
 
 /// Compiles a BPE tokenizer.
-fn bpe(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
+fn bpe(description: &Description<'_>, template: PostProcessorTemplate) -> Result<Compiled, String> {
     let Description { normalizer, pre_tokenizer, model, .. } = *description;
     if let Some(way) = pre_tokenizer::spaces(normalizer, pre_tokenizer) {
         let known = any_normalizer(normalizer)?;
@@ -87,7 +90,7 @@ fn bpe(description: &Description<'_>, template: Template) -> Result<Compiled, St
         if known.is_some() && seldom.is_none() {
             return Err("an added token of blanks that matches normalized text".to_owned());
         }
-        let model = Model::Sentence(models::sentence(model, way)?);
+        let model = CompiledModel::Sentence(models::sentence(model, way)?);
         let whole =
             Compiled { raw, normalized, normalizer: known, ..Compiled::new(model, template) };
         return Ok(Compiled { seldom, ..whole });
@@ -95,35 +98,41 @@ fn bpe(description: &Description<'_>, template: Template) -> Result<Compiled, St
     let normalizer = any_normalizer(normalizer)?;
     let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
     if let Some(way) = pre_tokenizer::spaces(&Value::Null, pre_tokenizer)
-        && way.prefix != Prefix::First
+        && way.prefix != SpacePrefix::First
     {
         // `Metaspace` turns spaces into `▁` behind any normalizer.
-        let model = Model::Sentence(models::sentence(model, way)?);
+        let model = CompiledModel::Sentence(models::sentence(model, way)?);
         let whole = Compiled::new(model, template);
         return Ok(Compiled { raw, normalized: matched, normalizer, ..whole });
     }
-    let Cutting { splitter, prefix_space } = pre_tokenizer::cutting(pre_tokenizer)?;
-    let model = Model::ByteLevel(models::byte_level(model, splitter)?);
+    let ByteLevelPreTokenizer { splitter, prefix_space } = pre_tokenizer::cutting(pre_tokenizer)?;
+    let model = CompiledModel::ByteLevel(models::byte_level(model, splitter)?);
     let whole = Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) };
     Ok(Compiled { prefix_space, ..whole })
 }
 
 /// Compiles a unigram tokenizer.
-fn unigram(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
+fn unigram(
+    description: &Description<'_>,
+    template: PostProcessorTemplate,
+) -> Result<Compiled, String> {
     let normalizer = any_normalizer(description.normalizer)?;
     let (cutting, prefix) = pre_tokenizer::words(description.pre_tokenizer)?;
-    if prefix == Prefix::First && normalizer.is_some() {
+    if prefix == SpacePrefix::First && normalizer.is_some() {
         return Err(
             "pre_tokenizer Metaspace with prepend_scheme `first` after a normalizer".to_owned()
         );
     }
     let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
-    let model = Model::Unigram(models::unigram(description.model, cutting, prefix)?);
+    let model = CompiledModel::Unigram(models::unigram(description.model, cutting, prefix)?);
     Ok(Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) })
 }
 
 /// Compiles a `WordPiece` tokenizer.
-fn words(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
+fn words(
+    description: &Description<'_>,
+    template: PostProcessorTemplate,
+) -> Result<Compiled, String> {
     let bert = only(description.normalizer, "normalizers")
         .and_then(bert)
         .ok_or_else(|| named("normalizer", description.normalizer))?;
@@ -135,7 +144,7 @@ fn words(description: &Description<'_>, template: Template) -> Result<Compiled, 
     let whole = !matched.is_empty();
     let normalizer = whole.then_some(Normalizer::Bert(bert));
     let of_pieces = if whole { Bert::default() } else { bert };
-    let model = Model::Words(models::words(description.model, of_pieces)?);
+    let model = CompiledModel::Words(models::words(description.model, of_pieces)?);
     Ok(Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) })
 }
 

@@ -12,7 +12,7 @@ const END: u32 = u32::MAX;
 
 /// One symbol of the word, linked to its remaining neighbours.
 #[derive(Clone, Copy)]
-struct Link {
+struct SymbolLink {
     symbol: Symbol,
     /// The rank of the pair of this symbol and the next one; also the bucket in which this position is
     /// queued.
@@ -24,7 +24,7 @@ struct Link {
 /// The buckets and the linked list of one thread, kept for the next long word.
 #[derive(Default)]
 pub(crate) struct Buckets {
-    links: Vec<Link>,
+    links: Vec<SymbolLink>,
     /// The last entry of `waiting` in the bucket of each rank.
     heads: Vec<u32>,
     /// A position, and the previous entry in the same bucket.
@@ -50,7 +50,7 @@ impl Buckets {
         self.waiting.clear();
         for (position, symbol) in (0_u32..).zip(word) {
             let next = position + 1;
-            self.links.push(Link {
+            self.links.push(SymbolLink {
                 symbol: *symbol,
                 rank: NONE,
                 previous: position.wrapping_sub(1),

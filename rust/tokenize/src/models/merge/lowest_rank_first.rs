@@ -1,4 +1,4 @@
-//! [`reduce`] and [`reduce_any`]: merge the pair of the lowest rank in a word, again and again.
+//! [`reduce`] and [`reduce_any`]: merge the pair of the lowest rank in a word until no pair is left.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

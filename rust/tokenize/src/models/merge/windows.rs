@@ -58,18 +58,18 @@ type InterleavedWindow = InterleavedWord<SMALL>;
 const INTERLEAVED_OVERLAP: usize = 8;
 
 /// The start of a token in the word, and its symbol.
-type Token = (u32, Symbol);
+type WindowToken = (u32, Symbol);
 
 /// The buffers for merging long words, kept for the next word.
 #[derive(Default)]
 pub(crate) struct Windows {
     buckets: Buckets,
     /// The tokens of the word up to `end`.
-    tokens: Vec<Token>,
+    tokens: Vec<WindowToken>,
     /// The end of the merged part of the word.
     end: usize,
     /// The tokens of the next window.
-    next: Vec<Token>,
+    next: Vec<WindowToken>,
     interleaved: Vec<InterleavedWindow>,
     /// The flag that stops the merging of a very long word.
     pub(crate) stop: CancelFlag,
@@ -247,7 +247,7 @@ impl Windows {
 /// Tokens side by side, and the end of the last.
 #[derive(Clone, Copy)]
 struct TokenRun<'a> {
-    tokens: &'a [Token],
+    tokens: &'a [WindowToken],
     end: usize,
 }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::cuts::Cuts;
-use super::trie::Trie;
+use super::cut_pairs::CutPairs;
+use super::unigram_trie::UnigramTrie;
 use crate::split::position;
 
 /// The difference between the lowest score and the score of an unknown character.
@@ -14,7 +14,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// The tokens and scores of a unigram model.
 pub(crate) struct Viterbi {
-    trie: Trie,
+    trie: UnigramTrie,
     /// The unknown token.
     unknown: u32,
     /// The score of an unknown character.
@@ -24,12 +24,12 @@ pub(crate) struct Viterbi {
     /// Bytes of each token; 0 for those that other text becomes too.
     lengths: Box<[u32]>,
     /// The places at which words can be cut.
-    pub(crate) cuts: Cuts,
+    pub(crate) cuts: CutPairs,
 }
 
 /// The best path to a position in a text.
 #[derive(Clone, Copy)]
-struct Best {
+struct BestPath {
     score: f64,
     /// The start of the last token on the path.
     start: u32,
@@ -50,8 +50,8 @@ struct FoundToken {
 
 /// The buffers of one thread for the search.
 #[derive(Default)]
-pub(crate) struct Ways {
-    best: Vec<Best>,
+pub(crate) struct ViterbiBuffers {
+    best: Vec<BestPath>,
     /// The tokens on the best path, from the end of the text back.
     path: Vec<FoundToken>,
 }
@@ -65,7 +65,7 @@ impl Viterbi {
         unknown: u32,
         byte_fallback: bool,
     ) -> Self {
-        let trie = Trie::new(tokens.clone().zip(0..), scores);
+        let trie = UnigramTrie::new(tokens.clone().zip(0..), scores);
         let bytes = byte_fallback.then(|| {
             let mut bytes = Box::new([None; 256]);
             for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
@@ -78,7 +78,7 @@ impl Viterbi {
             .copied()
             .fold(f64::INFINITY, |least, it| if it < least { it } else { least });
         let unknown_score = least - PENALTY;
-        let cuts = Cuts::new(tokens, scores, unknown as usize, unknown_score);
+        let cuts = CutPairs::new(tokens, scores, unknown as usize, unknown_score);
         let mut lengths: Box<[u32]> = tokens.clone().map(|token| position(token.len())).collect();
         let spelled = bytes.iter().flat_map(|bytes| bytes.iter().copied().flatten());
         for token in spelled.chain([unknown]) {
@@ -98,15 +98,15 @@ impl Viterbi {
     pub(crate) fn each(
         &self,
         text: &[u8],
-        ways: &mut Ways,
+        ways: &mut ViterbiBuffers,
         mut token: impl FnMut(Range<usize>, u32),
     ) {
-        let Ways { best, path } = ways;
+        let ViterbiBuffers { best, path } = ways;
         self.follow(text, best);
         path.clear();
         let mut end = text.len();
         while end > 0 {
-            let Best { start, place, .. } = best[end];
+            let BestPath { start, place, .. } = best[end];
             let token = if place == UNKNOWN { self.unknown } else { self.trie.token(place) };
             path.push(FoundToken { start, end: position(end), token });
             end = start as usize;
@@ -146,18 +146,18 @@ impl Viterbi {
     }
 
     /// Finds the best path to every position.
-    fn follow(&self, text: &[u8], ways: &mut Vec<Best>) {
+    fn follow(&self, text: &[u8], ways: &mut Vec<BestPath>) {
         ways.clear();
-        ways.resize(text.len() + 1, Best { score: 0.0, start: NOWHERE, place: UNKNOWN });
+        ways.resize(text.len() + 1, BestPath { score: 0.0, start: NOWHERE, place: UNKNOWN });
         let mut at = 0;
         while at < text.len() {
             let before = ways[at].score;
             let start = position(at);
             let length = character(text[at]);
             let mut alone = false;
-            let better = |way: &mut Best, score: f64, place: u32| {
+            let better = |way: &mut BestPath, score: f64, place: u32| {
                 if way.start == NOWHERE || score > way.score {
-                    *way = Best { score, start, place };
+                    *way = BestPath { score, start, place };
                 }
             };
             self.trie.each(&text[at..], |bytes, score, place| {

@@ -6,7 +6,7 @@
 //! The search is in [`best_path`].
 
 mod best_path;
-mod cuts;
-mod trie;
+mod cut_pairs;
+mod unigram_trie;
 
-pub(crate) use best_path::{Viterbi, Ways};
+pub(crate) use best_path::{Viterbi, ViterbiBuffers};

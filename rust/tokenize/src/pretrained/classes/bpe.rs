@@ -8,8 +8,8 @@ use super::recipe::{
 };
 use crate::error::Result;
 use crate::pretrained::backend::Backend;
+use crate::pretrained::checked_vocabulary::CheckedVocabulary;
 use crate::pretrained::settings::Settings;
-use crate::pretrained::vocabulary::Vocabulary;
 
 /// The pattern of Qwen 2.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -110,7 +110,7 @@ const QWEN_TOKENS: &[(&str, Option<&str>)] = &[
 ];
 
 /// A BPE model with a class's options.
-fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
+fn model(vocabulary: &CheckedVocabulary<'_>, options: Value) -> Value {
     let mut model = json!({"type": "BPE", "dropout": null});
     if let (Value::Object(model), Value::Object(options)) = (&mut model, options) {
         model.extend(options);
@@ -138,7 +138,7 @@ fn bytes(prefix_space: bool, use_regex: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": true, "use_regex": use_regex})
 }
 
-fn llama(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn llama(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let spaced = settings.optional_flag("add_prefix_space")?.unwrap_or(true);
     let legacy = settings.optional_flag("legacy")?.unwrap_or(false);
     let scheme = match (spaced, legacy) {
@@ -150,7 +150,7 @@ fn llama(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(tokenizer(Value::Null, metaspace(scheme, false), piece_decoder(spaced), model))
 }
 
-fn gemma(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn gemma(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let unk = settings.content("unk_token")?;
     let model =
         model(vocabulary, json!({"fuse_unk": true, "byte_fallback": true, "unk_token": unk}));
@@ -158,18 +158,18 @@ fn gemma(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(tokenizer(replace(&literal(" "), "▁"), split, piece_decoder(false), model))
 }
 
-fn qwen(settings: &Settings, vocabulary: &Vocabulary<'_>, pattern: &str) -> Result<Value> {
+fn qwen(settings: &Settings, vocabulary: &CheckedVocabulary<'_>, pattern: &str) -> Result<Value> {
     let spaced = settings.optional_flag("add_prefix_space")?.unwrap_or(false);
     let split = json!({"type": "Split", "pattern": regex(pattern), "behavior": "Isolated", "invert": false});
     let steps = json!({"type": "Sequence", "pretokenizers": [split, bytes(spaced, false)]});
     Ok(tokenizer(json!({"type": "NFC"}), steps, byte_decoder(), plain_model(vocabulary)))
 }
 
-fn qwen2(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn qwen2(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     qwen(settings, vocabulary, QWEN2)
 }
 
-fn qwen3_5(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn qwen3_5(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     qwen(settings, vocabulary, QWEN3_5)
 }
 
@@ -183,19 +183,19 @@ fn add_special_tokens(backend: &mut Backend, _: &Settings) -> Result<()> {
 }
 
 /// The model of the byte-level classes.
-fn plain_model(vocabulary: &Vocabulary<'_>) -> Value {
+fn plain_model(vocabulary: &CheckedVocabulary<'_>) -> Value {
     model(
         vocabulary,
         json!({"continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false}),
     )
 }
 
-fn byte_level(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn byte_level(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let spaced = settings.flag("add_prefix_space", false)?;
     Ok(tokenizer(Value::Null, bytes(spaced, true), byte_decoder(), plain_model(vocabulary)))
 }
 
-fn gpt_neox(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn gpt_neox(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let spaced = settings.flag("add_prefix_space", false)?;
     Ok(tokenizer(
         json!({"type": "NFC"}),
@@ -211,14 +211,14 @@ fn finish_roberta(backend: &mut Backend, settings: &Settings) -> Result<()> {
     set_roberta(backend, ["cls_token", "sep_token"], trims, spaced)
 }
 
-fn cohere(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn cohere(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let spaced = settings.flag("add_prefix_space", false)?;
     let digits = json!({"type": "Digits", "individual_digits": true});
     let steps = json!({"type": "Sequence", "pretokenizers": [digits, bytes(spaced, true)]});
     Ok(tokenizer(json!({"type": "NFC"}), steps, byte_decoder(), plain_model(vocabulary)))
 }
 
-fn clip(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn clip(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let unk = settings.content("unk_token")?;
     let model = model(
         vocabulary,

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::pretrained::backend::Backend;
+use crate::pretrained::checked_vocabulary::CheckedVocabulary;
 use crate::pretrained::settings::Settings;
-use crate::pretrained::vocabulary::Vocabulary;
 
 /// The steps by which a class makes a tokenizer.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub(in crate::pretrained) struct Recipe {
     /// Changes the arguments before anything else.
     pub(in crate::pretrained) prepare: fn(&mut Settings) -> Result<()>,
     /// Builds the components, as a `tokenizer.json` without added tokens and post-processor.
-    pub(in crate::pretrained) build: fn(&Settings, &Vocabulary<'_>) -> Result<Value>,
+    pub(in crate::pretrained) build: fn(&Settings, &CheckedVocabulary<'_>) -> Result<Value>,
     /// Changes the tokenizer after the common initializer.
     pub(in crate::pretrained) finish: fn(&mut Backend, &Settings) -> Result<()>,
 }

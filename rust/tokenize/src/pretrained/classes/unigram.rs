@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::recipe::{ROBERTA_TOKENS, Recipe, keep_settings, metaspace, tokenizer};
 use crate::error::Result;
 use crate::pretrained::backend::{Backend, PairTemplate, TemplatePiece};
+use crate::pretrained::checked_vocabulary::CheckedVocabulary;
 use crate::pretrained::settings::Settings;
-use crate::pretrained::token::Token;
-use crate::pretrained::vocabulary::Vocabulary;
+use crate::pretrained::token::TokenSetting;
 
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
     Some(match class {
@@ -31,7 +31,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
     })
 }
 
-fn model(vocabulary: &Vocabulary<'_>, unk_id: u64) -> Result<Value> {
+fn model(vocabulary: &CheckedVocabulary<'_>, unk_id: u64) -> Result<Value> {
     Ok(
         json!({"type": "Unigram", "unk_id": unk_id, "byte_fallback": false, "vocab": vocabulary.pieces()?}),
     )
@@ -71,7 +71,7 @@ fn prepare_t5(settings: &mut Settings) -> Result<()> {
                     settings.malformed("extra_ids", "disagrees with `additional_special_tokens`")
                 );
             }
-            let listed = listed.iter().map(Token::to_value);
+            let listed = listed.iter().map(TokenSetting::to_value);
             if own == 0 { listed.chain(sentinels).collect() } else { listed.collect() }
         }
     };
@@ -79,7 +79,7 @@ fn prepare_t5(settings: &mut Settings) -> Result<()> {
     Ok(())
 }
 
-fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn t5(_: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let normalizer = vocabulary.charsmap().unwrap_or_default();
     Ok(tokenizer(
         normalizer,
@@ -98,7 +98,7 @@ fn finish_t5(backend: &mut Backend, _: &Settings) -> Result<()> {
     )
 }
 
-fn xlm_roberta(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn xlm_roberta(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let scheme = scheme(settings)?;
     let normalizer = vocabulary.charsmap().unwrap_or_default();
     Ok(tokenizer(normalizer, spaced_words(scheme), metaspace(scheme, true), model(vocabulary, 3)?))

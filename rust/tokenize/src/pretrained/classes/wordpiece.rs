@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::recipe::{Recipe, keep_settings, tokenizer};
 use crate::error::Result;
 use crate::pretrained::backend::{Backend, PairTemplate};
+use crate::pretrained::checked_vocabulary::CheckedVocabulary;
 use crate::pretrained::settings::Settings;
-use crate::pretrained::vocabulary::Vocabulary;
 
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
     matches!(class, "BertTokenizer" | "DistilBertTokenizer").then_some(Recipe {
@@ -23,7 +23,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
     })
 }
 
-fn bert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+fn bert(settings: &Settings, vocabulary: &CheckedVocabulary<'_>) -> Result<Value> {
     let normalizer = json!({
         "type": "BertNormalizer",
         "clean_text": true,

@@ -1,4 +1,4 @@
-//! [`Converted`]: a `tokenizer.json` made from another file of a folder.
+//! [`ConvertedTokenizer`]: a `tokenizer.json` made from another file of a folder.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ pub(super) const TEKKEN: &str = "tekken.json";
 
 /// A `tokenizer.json` made from another file.
 #[derive(Debug)]
-pub(in crate::pretrained) struct Converted {
+pub(in crate::pretrained) struct ConvertedTokenizer {
     pub(in crate::pretrained) file: Value,
     /// True if the file is the whole tokenizer; otherwise the class makes one of its vocabulary.
     pub(in crate::pretrained) is_whole: bool,
@@ -19,7 +19,7 @@ pub(in crate::pretrained) struct Converted {
     pub(in crate::pretrained) settings: Vec<(String, Value)>,
 }
 
-impl Converted {
+impl ConvertedTokenizer {
     pub(super) fn new(file: Value) -> Self {
         Self { file, is_whole: false, adds_unnormalized: false, settings: Vec::new() }
     }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::converted::Converted;
+use super::converted::ConvertedTokenizer;
 use crate::error::Result;
 use crate::pretrained::classes::tokenizer;
-use crate::pretrained::folder::Folder;
+use crate::pretrained::model_folder::ModelFolder;
 
 /// The files of classes with a byte-pair encoding model.
 const PAIRS: [&str; 2] = ["vocab.json", "merges.txt"];
@@ -15,7 +15,7 @@ const WORDS: &str = "vocab.txt";
 
 /// The lists of a folder as a `tokenizer.json` with only a vocabulary; `None` if the class does not read lists, or
 /// if they are missing.
-pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<Converted>> {
+pub(super) fn read(folder: &ModelFolder<'_>, class: &str) -> Result<Option<ConvertedTokenizer>> {
     let model = match class {
         "BertTokenizer" | "DistilBertTokenizer" => words(folder)?,
         "CLIPTokenizer" | "CodeGenTokenizer" | "CohereTokenizer" | "GPT2Tokenizer"
@@ -23,10 +23,10 @@ pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<Converted>
         _ => None,
     };
     let vocabulary = |model| tokenizer(Value::Null, Value::Null, Value::Null, model);
-    Ok(model.map(|model| Converted::new(vocabulary(model))))
+    Ok(model.map(|model| ConvertedTokenizer::new(vocabulary(model))))
 }
 
-fn pairs(folder: &Folder<'_>) -> Result<Option<Value>> {
+fn pairs(folder: &ModelFolder<'_>) -> Result<Option<Value>> {
     let [vocab, merges] = PAIRS;
     let (Some(tokens), Some(text)) = (folder.object(vocab)?, folder.text(merges)?) else {
         return Ok(None);
@@ -47,7 +47,7 @@ fn pairs(folder: &Folder<'_>) -> Result<Option<Value>> {
     Ok(Some(json!({"type": "BPE", "vocab": tokens, "merges": listed})))
 }
 
-fn words(folder: &Folder<'_>) -> Result<Option<Value>> {
+fn words(folder: &ModelFolder<'_>) -> Result<Option<Value>> {
     let Some(text) = folder.text(WORDS)? else { return Ok(None) };
     let mut vocab = serde_json::Map::new();
     for (id, line) in text.lines().enumerate() {

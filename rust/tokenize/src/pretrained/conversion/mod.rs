@@ -13,21 +13,21 @@ mod ranks;
 mod sentence_piece;
 mod vocabulary_file;
 
-use super::folder::Folder;
+use super::model_folder::ModelFolder;
 use super::settings::Settings;
 use crate::error::Result;
-pub(super) use converted::Converted;
+pub(super) use converted::ConvertedTokenizer;
 use converted::TEKKEN;
-use sentence_piece::Model;
+use sentence_piece::SentencePieceModel;
 use vocabulary_file::{TIKTOKEN, shared_file};
 
 /// Reads the file that a folder without a `tokenizer.json` has instead; `None` if the class reads none that is
 /// here.
 pub(super) fn read(
-    folder: &Folder<'_>,
+    folder: &ModelFolder<'_>,
     class: &str,
     settings: &Settings,
-) -> Result<Option<Converted>> {
+) -> Result<Option<ConvertedTokenizer>> {
     let Some(name) = shared_file(folder)?.or_else(|| sentence_piece::usual_file(class)) else {
         return lists::read(folder, class);
     };
@@ -36,7 +36,7 @@ pub(super) fn read(
         return ranks::tekken(folder, class, &bytes).map(Some);
     }
     if name != TIKTOKEN
-        && let Some(model) = Model::read(&bytes)
+        && let Some(model) = SentencePieceModel::read(&bytes)
     {
         return model.convert(folder, name, class, settings).map(Some);
     }

@@ -8,12 +8,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::converted::{Converted, TEKKEN, takes_whole};
+use super::converted::{ConvertedTokenizer, TEKKEN, takes_whole};
 use crate::error::Result;
 use crate::pretrained::classes::tokenizer;
-use crate::pretrained::folder::Folder;
+use crate::pretrained::model_folder::ModelFolder;
 use crate::pretrained::settings::Settings;
-use crate::pretrained::token::Token;
+use crate::pretrained::token::TokenSetting;
 use crate::unicode::byte_letters::byte_letters;
 
 /// The pattern of every tokenizer that transformers makes of a tiktoken file.
@@ -77,7 +77,7 @@ fn whole(
     merges: &[[String; 2]],
     pattern: &str,
     special: &[String],
-) -> Converted {
+) -> ConvertedTokenizer {
     let mut next = vocab.len();
     let mut seen = HashSet::new();
     let mut added = Vec::new();
@@ -98,19 +98,19 @@ fn whole(
     let mut whole = tokenizer(Value::Null, steps, bytes(true, true), model);
     whole["added_tokens"] = added.into();
     whole["post_processor"] = bytes(false, true);
-    let mut converted = Converted::new(whole);
+    let mut converted = ConvertedTokenizer::new(whole);
     converted.is_whole = true;
     converted
 }
 
 /// Reads a tiktoken file: lines of a token, in base64, and its rank.
 pub(super) fn tiktoken(
-    folder: &Folder<'_>,
+    folder: &ModelFolder<'_>,
     name: &str,
     class: &str,
     bytes: &[u8],
     settings: &Settings,
-) -> Result<Converted> {
+) -> Result<ConvertedTokenizer> {
     let mut ranks = Ranks::new();
     let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r'));
     for (index, line) in lines.enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -136,7 +136,7 @@ pub(super) fn tiktoken(
     }
     let mut special = Vec::new();
     for token in settings.list("extra_special_tokens")?.unwrap_or_default() {
-        let Token::Text(content) = token else {
+        let TokenSetting::Text(content) = token else {
             let reason = "transformers takes texts alone beside a tiktoken file";
             return Err(settings.malformed("extra_special_tokens", reason));
         };
@@ -165,7 +165,11 @@ pub(super) fn tiktoken(
 const MOST_RESERVED: i64 = 1 << 20;
 
 /// Reads a tekken file: JSON with a pattern, tokens in the order of their ranks, and special tokens before them.
-pub(super) fn tekken(folder: &Folder<'_>, class: &str, bytes: &[u8]) -> Result<Converted> {
+pub(super) fn tekken(
+    folder: &ModelFolder<'_>,
+    class: &str,
+    bytes: &[u8],
+) -> Result<ConvertedTokenizer> {
     let malformed = |reason: &str| folder.malformed(TEKKEN, reason);
     let tekken: Value =
         serde_json::from_slice(bytes).map_err(|error| folder.malformed(TEKKEN, error))?;

@@ -7,14 +7,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::converted::Converted;
+use super::converted::ConvertedTokenizer;
 use super::protobuf::{self, Field};
 use crate::error::Result;
 use crate::pretrained::classes::tokenizer;
-use crate::pretrained::folder::Folder;
+use crate::pretrained::model_folder::ModelFolder;
 use crate::pretrained::names::BACKEND;
 use crate::pretrained::settings::{Settings, truthy};
-use crate::pretrained::token::AddedToken;
+use crate::pretrained::token::AddedTokenSetting;
 
 /// The kinds of a model that are read: `TrainerSpec.ModelType`.
 const UNIGRAM: u64 = 1;
@@ -42,7 +42,7 @@ struct ModelPiece {
 }
 
 /// The parts of a `ModelProto` that decide a tokenizer.
-pub(super) struct Model {
+pub(super) struct SentencePieceModel {
     pieces: Vec<ModelPiece>,
     kind: u64,
     byte_fallback: bool,
@@ -60,7 +60,7 @@ struct NormalizerSpec {
     escapes_blanks: bool,
 }
 
-impl Model {
+impl SentencePieceModel {
     /// Reads a model; `None` if the file is not one.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut model = Self {
@@ -115,11 +115,11 @@ impl Model {
     /// The model as a `tokenizer.json` for a class.
     pub(super) fn convert(
         &self,
-        folder: &Folder<'_>,
+        folder: &ModelFolder<'_>,
         name: &str,
         class: &str,
         settings: &Settings,
-    ) -> Result<Converted> {
+    ) -> Result<ConvertedTokenizer> {
         if class == BACKEND {
             return self.convert_whole(settings);
         }
@@ -136,7 +136,8 @@ impl Model {
             json!({"type": "BPE", "vocab": vocab, "merges": merges})
         };
         let charsmap = self.normalizer.precompiled().unwrap_or_default();
-        let mut converted = Converted::new(tokenizer(charsmap, Value::Null, Value::Null, model));
+        let mut converted =
+            ConvertedTokenizer::new(tokenizer(charsmap, Value::Null, Value::Null, model));
         converted.set("additional_special_tokens", self.added_tokens(|_| true));
         if scored {
             converted.set("unk_id", self.unk_id.into());
@@ -145,7 +146,7 @@ impl Model {
     }
 
     /// The model as the whole tokenizer of a folder without a class, which encodes as `SentencePiece` does.
-    fn convert_whole(&self, settings: &Settings) -> Result<Converted> {
+    fn convert_whole(&self, settings: &Settings) -> Result<ConvertedTokenizer> {
         let mut vocab = self.ids();
         let has_scores = self.kind == UNIGRAM;
         if !has_scores {
@@ -203,7 +204,7 @@ impl Model {
             json!({"type": "Sequence", "decoders": self.decoders()}),
             model,
         );
-        let mut converted = Converted::new(file);
+        let mut converted = ConvertedTokenizer::new(file);
         converted.is_whole = true;
         converted.adds_unnormalized = self.normalizer.adds_dummy_prefix;
         // User-defined pieces are whole by the split.
@@ -255,7 +256,7 @@ impl Model {
             .iter()
             .filter(|it| matches!(it.kind, CONTROL | USER_DEFINED) && wanted(&it.text));
         let token = |piece: &ModelPiece| {
-            let mut token = AddedToken::new(&piece.text);
+            let mut token = AddedTokenSetting::new(&piece.text);
             (token.normalized, token.special) = (Some(false), piece.kind == CONTROL);
             token.to_value()
         };

@@ -3,13 +3,13 @@
 use super::converted::TEKKEN;
 use crate::error::Result;
 use crate::loading::load;
-use crate::pretrained::folder::Folder;
+use crate::pretrained::model_folder::ModelFolder;
 
 pub(super) const TIKTOKEN: &str = "tiktoken.model";
 const PIECES: &str = "tokenizer.model";
 
 /// The file that transformers reads for every class, if the folder has one.
-pub(super) fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
+pub(super) fn shared_file(folder: &ModelFolder<'_>) -> Result<Option<&'static str>> {
     let names = folder.names_in("", "")?;
     if names.iter().any(|name| name.contains(load::FILE)) {
         return Ok(None);

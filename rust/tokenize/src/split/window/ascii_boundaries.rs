@@ -6,8 +6,8 @@ use crate::split::text::Stretch;
 
 /// The rules of a pattern for ASCII text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::split) struct Rules {
-    pub(in crate::split) shape: Shape,
+pub(in crate::split) struct AsciiRules {
+    pub(in crate::split) shape: AsciiPattern,
     pub(in crate::split) contraction: Contraction,
     /// The most digits of a piece.
     pub(in crate::split) digits: u32,
@@ -15,7 +15,7 @@ pub(in crate::split) struct Rules {
 
 /// The three kinds of patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::split) enum Shape {
+pub(in crate::split) enum AsciiPattern {
     /// Only a space joins the text after it: letters, digits or signs. Newlines are whitespace like any
     /// other.
     Gpt2,
@@ -30,7 +30,7 @@ pub(in crate::split) enum Shape {
 /// The boundaries that a window proves: bit `i` is set if a piece begins at byte `i`. Bit 0 is never set.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
-pub(super) fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
+pub(super) fn boundaries(rules: AsciiRules, masks: Masks, length: usize, text: &[u8]) -> u64 {
     let valid = if length == WINDOW { u64::MAX } else { (1 << length) - 1 };
     let wide = masks.wide & valid;
     let known = (wide.trailing_zeros() as usize).min(length);
@@ -50,18 +50,18 @@ pub(super) fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8])
     // A single sign that no space joins: it may join the letters after it, or begin a contraction.
     let lone = sign & !(sign << 1) & !(sign >> 1) & !after_space;
     let mut found = match rules.shape {
-        Shape::Gpt2 => {
+        AsciiPattern::Gpt2 => {
             let last = white & !(white >> 1);
             let others = starts(letter) | starts(digit) | starts(sign);
             starts(white) | last | others & !after_space
         }
-        Shape::Cl100k | Shape::O200k => {
+        AsciiPattern::Cl100k | AsciiPattern::O200k => {
             let absorbed = newline & !newline.wrapping_add(newline & (sign << 1));
             let free = white & !absorbed;
             // If a blank comes before a newline, the text far after them decides which blanks begin a piece.
             // A newline may also follow the known bytes.
             let mut rare = newline & (blank << 1) | blank & (1 << (known - 1));
-            if rules.shape == Shape::O200k {
+            if rules.shape == AsciiPattern::O200k {
                 rare |= masks.slash & (newline << 1);
             }
             if rare != 0 {
@@ -91,7 +91,7 @@ pub(super) fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8])
     };
     let mut end_of_last = 0;
     let mut candidates = masks.apostrophe & lone & (letter >> 1);
-    if rules.shape == Shape::O200k {
+    if rules.shape == AsciiPattern::O200k {
         let upper = masks.upper & letter;
         found |= upper & ((letter & !upper) << 1);
         candidates &= letter << 1;
@@ -102,7 +102,7 @@ pub(super) fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8])
     while candidates != 0 {
         let at = candidates.trailing_zeros() as usize;
         candidates &= candidates - 1;
-        let kept = rules.shape == Shape::O200k;
+        let kept = rules.shape == AsciiPattern::O200k;
         if kept && at + 2 >= known {
             // The text after it decides whether the word continues here.
             decided &= (1 << at) - 1;

@@ -1,14 +1,14 @@
 //! [`fill`]: cuts a text window after window, and by the scanner where a window decides nothing.
 
-use super::ascii_boundaries::{Rules, boundaries};
+use super::ascii_boundaries::{AsciiRules, boundaries};
 use crate::split::classify::{Masks, WINDOW, portable};
-use crate::split::cursor::{Cursor, Scan, position};
+use crate::split::split_cursor::{Scanner, SplitCursor, position};
 use crate::split::text::Stretch;
 
 /// A pattern with rules for windows.
-pub(in crate::split) trait Windowed: Scan {
+pub(in crate::split) trait WindowedScanner: Scanner {
     /// The rules of the pattern for ASCII text.
-    fn rules(&self) -> Rules;
+    fn rules(&self) -> AsciiRules;
 }
 
 /// Windows of fewer bytes than this do not pay for the masks.
@@ -29,9 +29,9 @@ pub(crate) fn window(text: &[u8], classify: impl Fn(&[u8; WINDOW]) -> Masks) -> 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
 pub(super) fn fill_with(
-    pattern: &impl Windowed,
+    pattern: &impl WindowedScanner,
     text: &[u8],
-    cursor: &mut Cursor,
+    cursor: &mut SplitCursor,
     ends: &mut [u32],
     classify: impl Fn(&[u8; WINDOW]) -> Masks,
 ) -> usize {
@@ -69,15 +69,20 @@ pub(super) fn fill_with(
 /// As [`fill_with`], with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn fill_avx2(pattern: &impl Windowed, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+fn fill_avx2(
+    pattern: &impl WindowedScanner,
+    text: &[u8],
+    cursor: &mut SplitCursor,
+    ends: &mut [u32],
+) -> usize {
     fill_with(pattern, text, cursor, ends, |window| crate::split::classify::avx2(window))
 }
 
 /// Writes the ends of the next pieces, as [`crate::split::Splitter::fill`].
 pub(in crate::split) fn fill(
-    pattern: &impl Windowed,
+    pattern: &impl WindowedScanner,
     text: &[u8],
-    cursor: &mut Cursor,
+    cursor: &mut SplitCursor,
     ends: &mut [u32],
 ) -> usize {
     #[cfg(target_arch = "x86_64")]

@@ -10,9 +10,9 @@
 mod ascii_boundaries;
 mod fill_window;
 
-pub(super) use ascii_boundaries::{Rules, Shape};
+pub(super) use ascii_boundaries::{AsciiPattern, AsciiRules};
 pub(crate) use fill_window::window;
-pub(super) use fill_window::{Windowed, fill};
+pub(super) use fill_window::{WindowedScanner, fill};
 
 #[cfg(test)]
 mod tests;

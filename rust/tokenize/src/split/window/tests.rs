@@ -2,20 +2,20 @@
 
 use proptest::prelude::*;
 
-use super::fill_window::{Windowed, fill, fill_with};
+use super::fill_window::{WindowedScanner, fill, fill_with};
 use crate::split::cl100k::Cl100k;
 use crate::split::classify::portable;
 use crate::split::contraction::Contraction;
-use crate::split::cursor::{Cursor, position};
 use crate::split::gpt2::Gpt2;
 use crate::split::o200k::O200k;
+use crate::split::split_cursor::{SplitCursor, position};
 use crate::split::text::Stretch;
 
 const CONTRACTIONS: [Contraction; 3] =
     [Contraction::None, Contraction::Sensitive, Contraction::Insensitive];
 
 /// The ends of all pieces, found by the scanner alone.
-fn scanned(pattern: &impl Windowed, text: &[u8], start: usize) -> Vec<u32> {
+fn scanned(pattern: &impl WindowedScanner, text: &[u8], start: usize) -> Vec<u32> {
     let (mut at, mut ends) = (start, Vec::new());
     while at < text.len() {
         at = pattern.piece_end(Stretch::new(text), at);
@@ -24,10 +24,10 @@ fn scanned(pattern: &impl Windowed, text: &[u8], start: usize) -> Vec<u32> {
     ends
 }
 
-type Fill<P> = fn(&P, &[u8], &mut Cursor, &mut [u32]) -> usize;
+type Fill<P> = fn(&P, &[u8], &mut SplitCursor, &mut [u32]) -> usize;
 
-fn filled<P: Windowed>(pattern: &P, text: &[u8], start: usize, fill: Fill<P>) -> Vec<u32> {
-    let (mut cursor, mut all, mut ends) = (Cursor::new(start), Vec::new(), [0; 7]);
+fn filled<P: WindowedScanner>(pattern: &P, text: &[u8], start: usize, fill: Fill<P>) -> Vec<u32> {
+    let (mut cursor, mut all, mut ends) = (SplitCursor::new(start), Vec::new(), [0; 7]);
     loop {
         let count = fill(pattern, text, &mut cursor, &mut ends);
         if count == 0 {
@@ -37,7 +37,7 @@ fn filled<P: Windowed>(pattern: &P, text: &[u8], start: usize, fill: Fill<P>) ->
     }
 }
 
-fn check<P: Windowed>(pattern: &P, text: &str) {
+fn check<P: WindowedScanner>(pattern: &P, text: &str) {
     let start = text.char_indices().nth(2).map_or(0, |(at, _)| at);
     for start in [0, start] {
         let expected = scanned(pattern, text.as_bytes(), start);

@@ -5,7 +5,9 @@ use crate::pipeline::documents::rendering::text_weights::{TextWeights, end_turns
 use crate::pipeline::documents::rendering::train_on::{TrainedPart, check_shown, turn_number};
 use crate::record::{Conversation, Fault};
 use crate::report::note_kinds::Note;
-use crate::template::{ChatTemplate, LeftOut, PartedText, Rendered, Turn, TurnText, WantedTurns};
+use crate::template::{
+    AssistantTurn, ChatTemplate, LeftOut, PartedText, Rendered, TurnText, WantedTurns,
+};
 
 impl TrainedPart<'_> {
     /// Renders a conversation as its documents, of whose turns some roles and parts are trained.
@@ -50,7 +52,8 @@ impl TrainedPart<'_> {
                 }
                 let own = whole.iter().filter(|turn| is_turn[turn.message]);
                 let turn = own.clone().next_back();
-                let number = |turn: &Turn| turn_number(conversation.speaking(), turn.message);
+                let number =
+                    |turn: &AssistantTurn| turn_number(conversation.speaking(), turn.message);
                 let turn = turn.map_or(0, number);
                 Rendered { turn, ..self.rendered(text, text_weights, own) }
             })

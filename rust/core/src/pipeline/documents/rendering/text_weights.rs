@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::config::TrainOnEos;
-use crate::template::{Span, Turn};
+use crate::template::{AssistantTurn, Span};
 
 /// Weights over a text, as ascending and disjoint spans.
 #[derive(Debug, Default)]
@@ -37,9 +37,13 @@ impl TextWeights {
 }
 
 /// Trains the ends of trained turns: all, only the last, or none; by default as the template marks them.
-pub(crate) fn end_turns(text_weights: &mut TextWeights, turns: &[Turn], eos: Option<TrainOnEos>) {
+pub(crate) fn end_turns(
+    text_weights: &mut TextWeights,
+    turns: &[AssistantTurn],
+    eos: Option<TrainOnEos>,
+) {
     let Some(eos) = eos else { return };
-    let trained: Vec<(&Turn, f32)> = turns
+    let trained: Vec<(&AssistantTurn, f32)> = turns
         .iter()
         .map(|turn| (turn, text_weights.at(turn.span.start)))
         .filter(|(_, weight)| *weight > 0.0)

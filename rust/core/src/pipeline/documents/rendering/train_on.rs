@@ -7,11 +7,11 @@ use std::ops::Range;
 use crate::config::{Options, TrainOn, TrainOnEos, TurnParts, Turns};
 use crate::document::ids::TrainedIds;
 use crate::pipeline::documents::rendering::text_weights::{TextWeights, end_turns};
-use crate::record::{Conversation, Fault, ReplayReader, Tokens, is_assistant};
+use crate::record::{Conversation, Fault, RecordTokens, ReplayReader, is_assistant};
 use crate::report::ledger::{NoteSet, Reason};
 use crate::template::{
-    ChatTemplate, LeftOut, NoteOptions, Printed, Rendered, Replayed, Span, Trained, Turn, TurnText,
-    TurnTexts, WantedSpans, ends_of_turns,
+    AssistantTurn, ChatTemplate, LeftOut, NoteOptions, Printed, Rendered, Replayed, Span, Trained,
+    TurnText, TurnTexts, WantedSpans, ends_of_turns,
 };
 
 /// The options that choose the trained part.
@@ -151,7 +151,7 @@ impl<'o> TrainedPart<'o> {
     }
 
     /// The trained part of a record's own ids.
-    pub(crate) fn of_tokens(self, tokens: &Tokens) -> Result<TrainedIds, Fault> {
+    pub(crate) fn of_tokens(self, tokens: &RecordTokens) -> Result<TrainedIds, Fault> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => {}
             _ if self.turn_parts.is_some() => {
@@ -261,7 +261,7 @@ impl<'o> TrainedPart<'o> {
         self,
         text: String,
         text_weights: TextWeights,
-        turns: impl Iterator<Item = &'t Turn>,
+        turns: impl Iterator<Item = &'t AssistantTurn>,
     ) -> Rendered {
         let turn_ends = if self.trims {
             ends_of_turns(&text, turns.map(|turn| turn.span.clone()))
@@ -440,7 +440,7 @@ struct TrainedTurns<'c> {
 
 impl TrainedTurns<'_> {
     /// The trained spans of a text of `length` bytes with these turns.
-    fn spans(&self, length: usize, turns: &[Turn]) -> Result<Vec<Span>, Fault> {
+    fn spans(&self, length: usize, turns: &[AssistantTurn]) -> Result<Vec<Span>, Fault> {
         let mut text_weights = TextWeights::default();
         if let Some(completion) = &self.completion {
             text_weights.set(completion, 1.0);
@@ -471,7 +471,7 @@ impl TrainedTurns<'_> {
 fn weigh(
     text_weights: &mut TextWeights,
     weights: Option<&[Option<f32>]>,
-    turns: &[Turn],
+    turns: &[AssistantTurn],
     takes_all: bool,
 ) -> Result<(), Fault> {
     for (message, weight) in weights.into_iter().flatten().enumerate() {

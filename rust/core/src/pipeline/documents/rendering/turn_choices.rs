@@ -13,8 +13,8 @@ use crate::document::tokenize::DocumentMaker;
 use crate::document::{Document, Documents, INPUTS};
 use crate::error::Result;
 use crate::pipeline::documents::per_record::bos_and_eos;
-use crate::pipeline::documents::rendering::renderer::{RenderedRecord, Renderer};
-use crate::pipeline::documents::worker::{ReadOptions, Worker};
+use crate::pipeline::documents::record_renderer::{ReadOptions, RecordRenderer};
+use crate::pipeline::documents::rendering::source_renderer::{RenderedRecord, SourceRenderer};
 use crate::pipeline::job::Job;
 use crate::record::Shape;
 use crate::report::ledger::Ledger;
@@ -91,7 +91,7 @@ impl TurnChoices {
     }
 
     /// The same documents for every choice.
-    fn alike(count: TurnChoice) -> Self {
+    fn same_for_every_choice(count: TurnChoice) -> Self {
         Self { counts: [count; CHOICES], ..Self::default() }
     }
 }
@@ -101,7 +101,7 @@ pub(crate) struct TurnRenderers<'a> {
     job: &'a Job,
     control: &'a Control,
     /// By the number of the choice.
-    renderers: Vec<Vec<Renderer<'a>>>,
+    renderers: Vec<Vec<SourceRenderer<'a>>>,
 }
 
 impl<'a> TurnRenderers<'a> {
@@ -120,7 +120,7 @@ impl<'a> TurnRenderers<'a> {
             return Ok(None);
         }
         let of_choice = |turns| {
-            let of_source = |source: &Source| Renderer::by_turns(job, &source.reading, turns);
+            let of_source = |source: &Source| SourceRenderer::by_turns(job, &source.reading, turns);
             sources.iter().map(of_source).collect()
         };
         let renderers = all_turns().map(of_choice).collect::<Result<_>>()?;
@@ -138,7 +138,7 @@ impl<'a> TurnRenderers<'a> {
         });
         TurnCounter {
             renderers: self,
-            workers: all_turns().map(|turns| Worker::by_turns(job, turns)).collect(),
+            workers: all_turns().map(|turns| RecordRenderer::by_turns(job, turns)).collect(),
             maker: job.tokenizer.as_ref().map(maker),
             special: ids.collect(),
         }
@@ -148,7 +148,7 @@ impl<'a> TurnRenderers<'a> {
 /// Counts the documents of records by every choice of `turns`, on one thread.
 pub(crate) struct TurnCounter<'r, 'a> {
     renderers: &'r TurnRenderers<'a>,
-    workers: Vec<Worker<'a>>,
+    workers: Vec<RecordRenderer<'a>>,
     maker: Option<DocumentMaker>,
     /// The special tokens of the tokenizer, with their ids.
     special: Vec<(String, u32)>,
@@ -194,7 +194,7 @@ impl TurnCounter<'_, '_> {
             own += counted(*document);
         }
         if !shape.is_some_and(Shape::is_dialogue) || self.maker.is_none() {
-            return TurnChoices::alike(own);
+            return TurnChoices::same_for_every_choice(own);
         }
         let mut texts = Vec::with_capacity(CHOICES);
         for (worker, renderers) in self.workers.iter_mut().zip(&self.renderers.renderers) {
@@ -209,7 +209,7 @@ impl TurnCounter<'_, '_> {
             };
             match worker.render_record(raw.raw, options, &mut Clock::start()) {
                 Ok(RenderedRecord::Texts(found)) => texts.push(found),
-                Ok(_) => return TurnChoices::alike(own),
+                Ok(_) => return TurnChoices::same_for_every_choice(own),
                 Err(_) => texts.push(Vec::new()),
             }
         }

@@ -3,5 +3,5 @@
 /// The first bytes of an Arrow IPC file; streams begin otherwise.
 pub(crate) const FILE_MAGIC: &[u8] = b"ARROW1";
 
-/// The reason that a file cannot be read further.
-pub(super) type Damage = String;
+/// The error of a damaged IPC file.
+pub(super) type IpcDamage = String;

@@ -8,10 +8,10 @@ use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{self, root_as_footer};
 use serde::{Deserialize, Serialize};
 
-use super::damage::{Damage, FILE_MAGIC};
-use super::message::{Message, MessageReader, NextMessage};
-use super::table::Table;
-use crate::source::formats::rows::{ColumnChoice, short_message};
+use super::damage::{FILE_MAGIC, IpcDamage};
+use super::ipc_message::{IpcMessage, MessageReader, NextMessage};
+use super::ipc_table::IpcTable;
+use crate::source::formats::row_reader::{ColumnChoice, short_message};
 use crate::storage::{Location, OpenFile};
 
 /// Bytes before the first message: the magic, padded to a multiple of eight.
@@ -38,7 +38,7 @@ pub(super) struct IpcFile {
 /// A file whose footer has been read.
 pub(super) struct OpenedIpc {
     pub(super) file: BufReader<OpenFile>,
-    table: Table,
+    table: IpcTable,
     blocks: vec::IntoIter<BatchPlace>,
     batches: u64,
     read: u64,
@@ -64,7 +64,7 @@ impl IpcFile {
     }
 
     /// The next rows, and the bytes of the file used so far.
-    pub(super) fn next_batch(&mut self) -> Result<Option<(RecordBatch, u64)>, Damage> {
+    pub(super) fn next_batch(&mut self) -> Result<Option<(RecordBatch, u64)>, IpcDamage> {
         let opened = if let Some(opened) = &mut self.opened {
             opened
         } else {
@@ -90,7 +90,7 @@ impl OpenedIpc {
         location: &Location,
         size: u64,
         columns: Option<ColumnChoice>,
-    ) -> Result<Self, Damage> {
+    ) -> Result<Self, IpcDamage> {
         let (mut opened, footer_at) = Self::unchecked(location, size, columns)?;
         check_all_is_named(&mut opened.file, opened.blocks.as_slice().to_vec(), footer_at)?;
         Ok(opened)
@@ -101,7 +101,7 @@ impl OpenedIpc {
         location: &Location,
         size: u64,
         columns: Option<ColumnChoice>,
-    ) -> Result<(Self, u64), Damage> {
+    ) -> Result<(Self, u64), IpcDamage> {
         let mut file = BufReader::new(location.open().map_err(short_message)?);
         let mut ending = [0; ENDING];
         let end = size.checked_sub(ENDING as u64).ok_or("the file is too short")?;
@@ -124,7 +124,7 @@ impl OpenedIpc {
         let blocks: Vec<BatchPlace> = dictionaries.into_iter().chain(batches).collect();
         let opened = Self {
             file,
-            table: Table::of(schema)?.choosing(columns),
+            table: IpcTable::of(schema)?.choosing(columns),
             blocks: blocks.into_iter(),
             batches: count,
             read: 0,
@@ -140,11 +140,11 @@ impl OpenedIpc {
     }
 
     /// The rows of one batch, if none was read before. The dictionaries are read first.
-    pub(super) fn alone(
+    pub(super) fn read_single_batch(
         mut self,
         place: BatchPlace,
         columns: Option<&[String]>,
-    ) -> Result<Option<RecordBatch>, Damage> {
+    ) -> Result<Option<RecordBatch>, IpcDamage> {
         self.table = self.table.with_columns(columns);
         let dictionaries = self.blocks.len() - self.batches().len();
         for block in self.blocks.take(dictionaries).chain([place]) {
@@ -161,7 +161,7 @@ impl OpenedIpc {
 fn blocks_of<'a>(
     list: impl Iterator<Item = &'a ipc::Block>,
     footer_at: u64,
-) -> Result<Vec<BatchPlace>, Damage> {
+) -> Result<Vec<BatchPlace>, IpcDamage> {
     let block = |block: &ipc::Block| {
         let start = u64::try_from(block.offset()).ok().filter(|start| *start >= BEGINNING)?;
         let metadata = u64::try_from(block.metaDataLength()).ok()?;
@@ -176,7 +176,7 @@ fn blocks_of<'a>(
 pub(super) fn message_at(
     file: &mut BufReader<OpenFile>,
     block: BatchPlace,
-) -> Result<Message, Damage> {
+) -> Result<IpcMessage, IpcDamage> {
     let (message, length) = read_at(file, block.start, block.length)?;
     if length == block.length {
         return Ok(message);
@@ -189,7 +189,7 @@ fn read_at(
     file: &mut BufReader<OpenFile>,
     start: u64,
     most: u64,
-) -> Result<(Message, u64), Damage> {
+) -> Result<(IpcMessage, u64), IpcDamage> {
     file.seek(SeekFrom::Start(start)).map_err(short_message)?;
     let mut frames = MessageReader::new(file, Some(most), start);
     match frames.next()? {
@@ -205,7 +205,7 @@ fn check_all_is_named(
     file: &mut BufReader<OpenFile>,
     mut blocks: Vec<BatchPlace>,
     footer_at: u64,
-) -> Result<(), Damage> {
+) -> Result<(), IpcDamage> {
     blocks.sort_unstable();
     blocks.push(BatchPlace { start: footer_at, length: 0 });
     // The schema lies before the first message, and is not listed.
@@ -226,7 +226,7 @@ fn check_all_is_named(
 }
 
 /// True if a file has the magic of another one before byte `end`.
-fn holds_magic(file: &mut BufReader<OpenFile>, end: u64) -> Result<bool, Damage> {
+fn holds_magic(file: &mut BufReader<OpenFile>, end: u64) -> Result<bool, IpcDamage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(BEGINNING)).map_err(short_message)?;
     file.take(end - BEGINNING).read_to_end(&mut bytes).map_err(short_message)?;
@@ -234,7 +234,7 @@ fn holds_magic(file: &mut BufReader<OpenFile>, end: u64) -> Result<bool, Damage>
 }
 
 /// True if bytes are padding: zeros, or the end mark of a stream.
-fn is_filling(file: &mut BufReader<OpenFile>, at: u64, length: u64) -> Result<bool, Damage> {
+fn is_filling(file: &mut BufReader<OpenFile>, at: u64, length: u64) -> Result<bool, IpcDamage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(at)).map_err(short_message)?;
     file.take(length).read_to_end(&mut bytes).map_err(short_message)?;

@@ -1,8 +1,8 @@
-//! [`Head`]: the bytes of a shard before its records, which tell where each of them lies.
+//! [`MdsHead`]: the bytes of a shard before its records, which tell where each of them lies.
 
 use std::ops::Range;
 
-use super::columns::MdsColumns;
+use super::mds_columns::MdsColumns;
 use super::size_numbers::{WORD, word};
 use crate::error::{Error, Result};
 use crate::source::decompressed_input::InputBytes;
@@ -11,13 +11,13 @@ use crate::util::control::Control;
 
 /// The offsets and columns of a shard.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct MdsHead {
     /// The offset of each record in the file, and the end of the last.
     offsets: Vec<u32>,
     pub(super) columns: MdsColumns,
 }
 
-impl Head {
+impl MdsHead {
     /// Reads the beginning of a shard. Returns the fault of a file that is none.
     pub(super) fn read(
         input: &mut InputBytes,

@@ -10,21 +10,21 @@
 //! All numbers are little-endian. A record becomes a JSON object, in which pictures are base64. Columns that hold pickles, and
 //! bytes that are no pictures, are left out: no shape of records has them.
 
-mod columns;
-mod extent;
 mod head;
+mod mds_columns;
+mod mds_extent;
 mod size_numbers;
 mod tiff;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use extent::MdsExtent;
-pub(crate) use head::Head;
+pub(crate) use head::MdsHead;
+pub(crate) use mds_extent::MdsExtent;
 
 use crate::error::Result;
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, LONGEST_RECORD};
 use crate::util::control::Control;
@@ -33,11 +33,11 @@ use crate::util::control::Control;
 pub(crate) struct MdsReader {
     input: InputBytes,
     /// The bytes of the shard before its records, once they are read.
-    head: Option<Arc<Head>>,
+    head: Option<Arc<MdsHead>>,
     /// The indices of the records that were not read yet.
     records: Range<usize>,
     /// Content that follows the records of the last block.
-    next: Option<Content>,
+    next: Option<BlockContent>,
     ended: bool,
 }
 
@@ -48,7 +48,7 @@ impl MdsReader {
     }
 
     /// Some records of a shard. `input` gives their bytes.
-    fn of_records(input: InputBytes, head: Arc<Head>, records: Range<usize>) -> Self {
+    fn of_records(input: InputBytes, head: Arc<MdsHead>, records: Range<usize>) -> Self {
         Self { input, head: Some(head), records, next: None, ended: false }
     }
 
@@ -57,13 +57,13 @@ impl MdsReader {
         self.ended = true;
         let message = self.input.take_damage().unwrap_or(message);
         let line = self.records.start as u64 + 1;
-        self.next = Some(Content::Broken { line, reason: Reason::Damaged, message });
+        self.next = Some(BlockContent::Broken { line, reason: Reason::Damaged, message });
     }
 
     /// Reads the record `index`, and appends it to `bytes` as JSON. Returns its place; `None` if it is not valid.
     fn record(
         &mut self,
-        head: &Head,
+        head: &MdsHead,
         index: usize,
         bytes: &mut Vec<u8>,
         control: &Control,
@@ -83,17 +83,17 @@ impl MdsReader {
         };
         if let Err((reason, message)) = written {
             bytes.truncate(start);
-            self.next = Some(Content::Refused { line: index as u64 + 1, reason, message });
+            self.next = Some(BlockContent::Refused { line: index as u64 + 1, reason, message });
             return Ok(None);
         }
         Ok(Some(start..bytes.len()))
     }
 }
 
-impl Reader for MdsReader {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+impl BlockReader for MdsReader {
+    fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>> {
         if self.head.is_none() && !self.ended {
-            match Head::read(&mut self.input, control)? {
+            match MdsHead::read(&mut self.input, control)? {
                 Ok(head) => {
                     self.records = 0..head.records();
                     self.head = Some(Arc::new(head));
@@ -117,7 +117,7 @@ impl Reader for MdsReader {
         if places.is_empty() {
             return Ok(self.next.take());
         }
-        Ok(Some(Content::Values { bytes, places }))
+        Ok(Some(BlockContent::Values { bytes, places }))
     }
 
     fn position(&self) -> u64 {

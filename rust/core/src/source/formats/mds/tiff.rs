@@ -33,7 +33,7 @@ const CMYK: u32 = 5;
 const ALPHA: u32 = 2;
 
 /// A mode of Pillow as TIFF has it.
-struct Mode {
+struct PillowMode {
     name: &'static str,
     samples: usize,
     /// Bits of a sample.
@@ -42,13 +42,13 @@ struct Mode {
     has_alpha: bool,
 }
 
-const MODES: [Mode; 6] = [
-    Mode { name: "L", samples: 1, bits: 8, colours: GREY, has_alpha: false },
-    Mode { name: "LA", samples: 2, bits: 8, colours: GREY, has_alpha: true },
-    Mode { name: "RGB", samples: 3, bits: 8, colours: RGB, has_alpha: false },
-    Mode { name: "RGBA", samples: 4, bits: 8, colours: RGB, has_alpha: true },
-    Mode { name: "CMYK", samples: 4, bits: 8, colours: CMYK, has_alpha: false },
-    Mode { name: "I;16", samples: 1, bits: 16, colours: GREY, has_alpha: false },
+const MODES: [PillowMode; 6] = [
+    PillowMode { name: "L", samples: 1, bits: 8, colours: GREY, has_alpha: false },
+    PillowMode { name: "LA", samples: 2, bits: 8, colours: GREY, has_alpha: true },
+    PillowMode { name: "RGB", samples: 3, bits: 8, colours: RGB, has_alpha: false },
+    PillowMode { name: "RGBA", samples: 4, bits: 8, colours: RGB, has_alpha: true },
+    PillowMode { name: "CMYK", samples: 4, bits: 8, colours: CMYK, has_alpha: false },
+    PillowMode { name: "I;16", samples: 1, bits: 16, colours: GREY, has_alpha: false },
 ];
 
 /// The file of a picture; fails with the fault of a value that is none.
@@ -67,7 +67,7 @@ pub(super) fn file_of(value: &[u8]) -> Result<Vec<u8>, &'static str> {
 }
 
 /// The file of pixels whose number is right.
-fn file(mode: &Mode, width: u32, height: u32, pixels: &[u8]) -> Vec<u8> {
+fn file(mode: &PillowMode, width: u32, height: u32, pixels: &[u8]) -> Vec<u8> {
     let bits = vec![mode.bits; mode.samples].into_iter().flat_map(u16::to_le_bytes);
     let bits: Vec<u8> = bits.collect();
     let entries = 9 + u32::from(mode.has_alpha);

@@ -5,12 +5,12 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader
 use parquet::errors::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use super::pages::Pages;
-use crate::source::formats::rows::block_rows;
+use super::bounded_pages::BoundedPages;
+use crate::source::formats::row_reader::block_rows;
 
 /// Says that these columns of row groups will be read, or all if `None`.
 pub(super) fn plan(
-    file: &Pages,
+    file: &BoundedPages,
     metadata: &ArrowReaderMetadata,
     groups: &[usize],
     columns: Option<&[String]>,
@@ -30,10 +30,10 @@ fn is_needed(part: &ColumnChunkMetaData, columns: Option<&[String]>) -> bool {
 
 /// A reader of these columns, or of all if `None`, in batches of the size of a block.
 pub(super) fn builder(
-    file: &Pages,
+    file: &BoundedPages,
     metadata: &ArrowReaderMetadata,
     columns: Option<&[String]>,
-) -> Result<ParquetRecordBatchReaderBuilder<Pages>> {
+) -> Result<ParquetRecordBatchReaderBuilder<BoundedPages>> {
     let needed = |name: &str| columns.is_none_or(|columns| columns.iter().any(|it| it == name));
     let groups = metadata.metadata().row_groups();
     let parts = groups.iter().flat_map(RowGroupMetaData::columns);

@@ -10,12 +10,12 @@ use parquet::basic::Compression;
 use parquet::errors::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 
-use super::pages::Pages;
+use super::bounded_pages::BoundedPages;
 use crate::error;
 use crate::error::Error;
 use crate::source::discovery::found::SourceFile;
 use crate::source::formats::json_columns;
-use crate::source::formats::rows::short_message;
+use crate::source::formats::row_reader::short_message;
 
 /// The compression of a file's columns, and its metadata without the schema. Those of a file that cannot be read are
 /// none: reading it reports why.
@@ -37,9 +37,9 @@ pub(crate) fn codec_and_metadata(
 /// The file and its checked metadata, or the damage.
 pub(super) fn metadata_of(
     source: &SourceFile,
-) -> error::Result<std::result::Result<(Pages, ArrowReaderMetadata), String>> {
+) -> error::Result<std::result::Result<(BoundedPages, ArrowReaderMetadata), String>> {
     let file = source.location.open_parts().map_err(Error::io(&*source.path))?;
-    let mut file = Pages::new(file, source.size);
+    let mut file = BoundedPages::new(file, source.size);
     Ok(decoded(|| {
         let metadata = load(&mut file)?;
         Ok((file, metadata))
@@ -47,7 +47,7 @@ pub(super) fn metadata_of(
 }
 
 /// The checked metadata of a file, with the mark of JSON at its columns of that type.
-pub(super) fn load(file: &mut Pages) -> Result<ArrowReaderMetadata> {
+pub(super) fn load(file: &mut BoundedPages) -> Result<ArrowReaderMetadata> {
     let metadata = ArrowReaderMetadata::load(&*file, ArrowReaderOptions::default())?;
     file.check(metadata.metadata())?;
     let schema = metadata.schema();

@@ -1,10 +1,10 @@
-//! Parquet files. [`pages`] checks the lengths in their pages before the library reserves memory for them.
+//! Parquet files. [`bounded_pages`] checks the lengths in their pages before the library reserves memory for them.
 //!
 //! [`whole_file`] reads a file from its first row on, [`row_groups`] a part of it.
 
+mod bounded_pages;
 mod chosen_columns;
 mod file_metadata;
-mod pages;
 mod row_groups;
 mod whole_file;
 

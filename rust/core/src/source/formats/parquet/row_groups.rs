@@ -6,21 +6,21 @@ use super::chosen_columns::{builder, plan};
 use super::file_metadata::{decoded, metadata_of};
 use crate::error;
 use crate::report::ledger::Reason;
-use crate::source::block::{Content, Reader};
+use crate::source::block::{BlockContent, BlockReader};
 use crate::source::discovery::found::SourceFile;
 use crate::util::control::Control;
 
 /// The size of a row group.
-pub(crate) struct Group {
+pub(crate) struct RowGroupSize {
     pub(crate) rows: u64,
     /// Its decoded bytes.
     pub(crate) bytes: u64,
 }
 
 /// The row groups of a file; `None` if it cannot be read, which reading it reports later.
-pub(crate) fn groups(source: &SourceFile) -> Option<Vec<Group>> {
+pub(crate) fn groups(source: &SourceFile) -> Option<Vec<RowGroupSize>> {
     let (_, metadata) = metadata_of(source).ok()?.ok()?;
-    let groups = metadata.metadata().row_groups().iter().map(|group| Group {
+    let groups = metadata.metadata().row_groups().iter().map(|group| RowGroupSize {
         rows: u64::try_from(group.num_rows()).unwrap_or(0),
         bytes: u64::try_from(group.total_byte_size()).unwrap_or(0),
     });
@@ -33,7 +33,7 @@ pub(crate) fn open_group(
     number: usize,
     first_row: u64,
     columns: Option<&[String]>,
-) -> error::Result<Box<dyn Reader>> {
+) -> error::Result<Box<dyn BlockReader>> {
     let opened = metadata_of(source)?.and_then(|(file, metadata)| {
         decoded(|| {
             plan(&file, &metadata, &[number], columns);
@@ -55,8 +55,8 @@ struct GroupReader {
     taken: u64,
 }
 
-impl Reader for GroupReader {
-    fn next_content(&mut self, control: &Control) -> error::Result<Option<Content>> {
+impl BlockReader for GroupReader {
+    fn next_content(&mut self, control: &Control) -> error::Result<Option<BlockContent>> {
         control.tick()?;
         let next = match &mut self.rows {
             None => return Ok(None),
@@ -69,11 +69,11 @@ impl Reader for GroupReader {
             Ok(Some(batch)) => {
                 self.next_row += batch.num_rows() as u64;
                 self.taken = batch.get_array_memory_size() as u64;
-                Ok(Some(Content::Rows { first_row: line, batch }))
+                Ok(Some(BlockContent::Rows { first_row: line, batch }))
             }
             Err(message) => {
                 self.rows = None;
-                Ok(Some(Content::Broken { line, reason: Reason::Damaged, message }))
+                Ok(Some(BlockContent::Broken { line, reason: Reason::Damaged, message }))
             }
         }
     }

@@ -4,14 +4,14 @@ use arrow::array::RecordBatch;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader};
 use parquet::errors::{ParquetError, Result};
 
+use super::bounded_pages::BoundedPages;
 use super::chosen_columns::{all_groups, builder, plan};
 use super::file_metadata::{decoded, load};
-use super::pages::Pages;
 use crate::error;
 use crate::error::Error;
-use crate::source::block::Reader;
+use crate::source::block::BlockReader;
 use crate::source::discovery::found::SourceFile;
-use crate::source::formats::rows::{ColumnChoice, RowReader};
+use crate::source::formats::row_reader::{ColumnChoice, RowReader};
 
 /// Rows that are read with all columns, to choose the columns of the other rows.
 const LOOKED_AT: usize = 100;
@@ -20,15 +20,15 @@ const LOOKED_AT: usize = 100;
 pub(crate) fn open(
     source: &SourceFile,
     columns: Option<ColumnChoice>,
-) -> error::Result<Box<dyn Reader>> {
+) -> error::Result<Box<dyn BlockReader>> {
     let file = source.location.open_parts().map_err(Error::io(&*source.path))?;
     let size = source.size;
     let mut rows = 0;
-    let mut file = Some((Pages::new(file, size), columns));
-    let mut opened: Option<Batches> = None;
+    let mut file = Some((BoundedPages::new(file, size), columns));
+    let mut opened: Option<ParquetBatches> = None;
     let reader = RowReader::start(&source.path, move || {
         if let Some((file, columns)) = file.take() {
-            match decoded(|| Batches::of(file, columns)) {
+            match decoded(|| ParquetBatches::of(file, columns)) {
                 Ok(batches) => opened = Some(batches),
                 Err(damage) => return Some(Err(damage)),
             }
@@ -46,8 +46,8 @@ pub(crate) fn open(
 }
 
 /// The batches of a file: some rows of all columns, then all other rows of the needed columns.
-struct Batches {
-    file: Pages,
+struct ParquetBatches {
+    file: BoundedPages,
     metadata: ArrowReaderMetadata,
     columns: Option<ColumnChoice>,
     /// Rows in the file.
@@ -55,8 +55,8 @@ struct Batches {
     reader: ParquetRecordBatchReader,
 }
 
-impl Batches {
-    fn of(mut file: Pages, columns: Option<ColumnChoice>) -> Result<Self> {
+impl ParquetBatches {
+    fn of(mut file: BoundedPages, columns: Option<ColumnChoice>) -> Result<Self> {
         let metadata = load(&mut file)?;
         let rows = metadata.metadata().file_metadata().num_rows();
         let rows = u64::try_from(rows).unwrap_or(0);

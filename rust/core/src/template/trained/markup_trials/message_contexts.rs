@@ -69,7 +69,7 @@ struct DescribedMessage {
 
 /// The messages on one side of a message.
 #[derive(Clone, Copy)]
-struct Surroundings {
+struct SurroundingMessages {
     /// The number of the set of the users' messages, by kind.
     users: u32,
     /// The number of the set of the messages up to the nearest of a user, by shape.
@@ -154,10 +154,10 @@ impl KnownContexts {
     fn surroundings<'m>(
         &mut self,
         messages: impl Iterator<Item = &'m DescribedMessage>,
-    ) -> Option<Vec<Surroundings>> {
+    ) -> Option<Vec<SurroundingMessages>> {
         let (mut users, mut block) = (BTreeSet::new(), BTreeSet::new());
         let nothing = self.number_of_set(&users)?;
-        let mut now = Surroundings { users: nothing, block: nothing, count: 0 };
+        let mut now = SurroundingMessages { users: nothing, block: nothing, count: 0 };
         let mut all = Vec::new();
         for message in messages {
             all.push(now);
@@ -188,7 +188,7 @@ impl KnownContexts {
         are_all.then_some(true)
     }
 
-    /// Keeps the result of a trial: the cheaper search misses the turns of the messages in `missed`, and no others.
+    /// Stores the result of a trial: the cheaper search misses exactly the turns of the messages in `missed`.
     pub(super) fn keep_trust(&mut self, contexts: &[MessageContext], missed: &[usize]) {
         for (at, context) in contexts.iter().enumerate() {
             // A trial that misses a turn says nothing of the turns that it does not miss.

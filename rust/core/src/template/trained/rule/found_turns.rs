@@ -6,10 +6,10 @@ use std::ops::{Range, RangeInclusive};
 use fastpack_template::IterationMemo;
 use fastpack_template::json::Map;
 
+use super::encoder_pool::shared_start;
 use super::stand_in_messages::without_calls;
 use super::stand_in_messages::{other_kinds, same_kind};
-use super::stop_tokens::Stops;
-use super::tokens::shared_start;
+use super::stop_tokens::StopTokens;
 use super::turn_documents::{TrainedTurn, TurnDocument, merged};
 use super::unprinted_calls::shows_calls;
 
@@ -91,7 +91,7 @@ pub(in crate::template) fn turns(
     messages: &[Cow<'_, Map>],
     is_trained: impl Fn(usize) -> bool,
 ) -> Result<Vec<FoundTexts>, Fault> {
-    let mut renders = Renders::of(template, conversation, messages);
+    let mut renders = HistoryRenderer::of(template, conversation, messages);
     let mut turns: Vec<FoundTexts> = Vec::new();
     let mut refusal = None;
     // A turn that is not chosen may go on in one that is: `turns="last"` chooses a message.
@@ -148,7 +148,7 @@ pub(in crate::template) fn documents(
     is_trained: impl Fn(usize) -> bool,
 ) -> Result<Vec<TurnDocument>, Fault> {
     let turns = trained(template, conversation, messages, is_trained)?;
-    Ok(merged(&turns, whole, &Stops::of(template, conversation)))
+    Ok(merged(&turns, whole, &StopTokens::of(template, conversation)))
 }
 
 /// Byte ranges of a text, each with the index of the message that it is of.
@@ -162,7 +162,7 @@ pub(in crate::template) fn spans_in_whole(
     messages: &[Cow<'_, Map>],
     whole: &str,
 ) -> Result<Option<MessageSpans>, Fault> {
-    let mut renders = Renders::of(template, conversation, messages);
+    let mut renders = HistoryRenderer::of(template, conversation, messages);
     let mut spans = MessageSpans::new();
     let mut reached = 0;
     for (at, message) in messages.iter().enumerate() {
@@ -191,7 +191,7 @@ pub(in crate::template) fn other_spans(
     whole: &str,
     is_trained: impl Fn(usize) -> bool,
 ) -> Result<Option<MessageSpans>, Fault> {
-    let mut renders = Renders::of(template, conversation, messages);
+    let mut renders = HistoryRenderer::of(template, conversation, messages);
     let mut spans = MessageSpans::new();
     let mut reached = 0;
     for at in 0..messages.len() {
@@ -211,19 +211,19 @@ pub(in crate::template) fn other_spans(
 /// profile ci).
 const MOST_WORK: u64 = 1 << 34;
 
-/// Renders the messages up to some turn of a conversation, and others in the place of its last ones.
-struct Renders<'c> {
+/// Renders the first messages of a conversation, with replacements for the last of them.
+struct HistoryRenderer<'c> {
     template: &'c ChatTemplate,
     conversation: &'c Conversation,
     messages: &'c [Cow<'c, Map>],
-    stops: Stops,
+    stops: StopTokens,
     /// The work that all renders together may still take.
     work_left: u64,
     /// The iterations of the template's loops over the messages.
     memo: Option<IterationMemo<'c>>,
 }
 
-impl<'c> Renders<'c> {
+impl<'c> HistoryRenderer<'c> {
     fn of(
         template: &'c ChatTemplate,
         conversation: &'c Conversation,
@@ -233,7 +233,7 @@ impl<'c> Renders<'c> {
         let renders = 10 * messages.len() as u64;
         let work_left = template.most_work(messages, conversation).saturating_mul(renders);
         let work_left = work_left.min(MOST_WORK);
-        let stops = Stops::of(template, conversation);
+        let stops = StopTokens::of(template, conversation);
         let memo = template.memo(messages, conversation);
         Self { template, conversation, messages, stops, work_left, memo }
     }

@@ -11,9 +11,9 @@ use std::ops::Range;
 
 use fastpack_template::json::Map;
 
+use super::encoder_pool::shared_start;
 use super::message_words::{MessageWords, TurnPart, with_reasoning, words};
 use super::reasoning_marks::ReasoningMarks;
-use super::tokens::shared_start;
 use crate::config::TurnParts;
 use crate::template::chat::ChatTemplate;
 

@@ -6,13 +6,13 @@
 //! It takes four to six renders a turn. Where trials show that the cheaper way ([`marked_contents`](super::turn_markup::marked_contents)) finds the same,
 //! that one is used ([`trial`](super::markup_trials::trial)).
 
+pub(in crate::template) mod encoder_pool;
 mod found_turns;
 pub(in crate::template) mod masked_parts;
 pub(in crate::template) mod message_words;
 pub(in crate::template) mod reasoning_marks;
 mod stand_in_messages;
 pub(in crate::template) mod stop_tokens;
-pub(in crate::template) mod tokens;
 pub(in crate::template) mod turn_documents;
 mod unprinted_calls;
 

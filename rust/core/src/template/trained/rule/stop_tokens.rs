@@ -1,4 +1,4 @@
-//! [`Stops`]: the tokens at which generation stops.
+//! [`StopTokens`]: the tokens at which generation stops.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::template::trained::turn_markup::learn_markup::learned;
 
 /// The tokens at which generation stops.
 #[derive(Clone, Debug)]
-pub(in crate::template) struct Stops {
+pub(in crate::template) struct StopTokens {
     /// The tokens that end a turn.
     own: Vec<String>,
     /// The tokens that end a turn where a template writes them only before the next message.
@@ -17,7 +17,7 @@ pub(in crate::template) struct Stops {
     closing: Vec<String>,
 }
 
-impl Stops {
+impl StopTokens {
     /// The stop tokens of the folder's generation config. A folder without one has the end-of-text token, and the end
     /// of turns in the template.
     pub(in crate::template) fn of(template: &ChatTemplate, conversation: &Conversation) -> Self {
@@ -68,7 +68,7 @@ impl Stops {
         stops.any(|stop| !stop.is_empty() && text.ends_with(stop.as_str()))
     }
 
-    /// The same of the special tokens with which no turn begins.
+    /// The special tokens with which no turn begins.
     pub(in crate::template) fn written_in(&self, rest: &str) -> usize {
         token_at_start(&self.closing, rest)
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::stop_tokens::Stops;
+use super::stop_tokens::StopTokens;
 
 /// A text in which trained turns stand as the model sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl TrainedTurn {
 pub(in crate::template) fn merged(
     turns: &[TrainedTurn],
     whole: &str,
-    stops: &Stops,
+    stops: &StopTokens,
 ) -> Vec<TurnDocument> {
     let is_continued = |at: usize| {
         let text = &turns[at].text;
@@ -80,7 +80,7 @@ pub(in crate::template) fn merged(
 pub(in crate::template) fn each(
     turns: &[TrainedTurn],
     whole: &str,
-    stops: &Stops,
+    stops: &StopTokens,
 ) -> Vec<TurnDocument> {
     let last = turns.len().saturating_sub(1);
     let documents = turns.iter().enumerate().map(|(at, turn)| {
@@ -101,7 +101,7 @@ pub(in crate::template) fn each(
 
 impl TurnDocument {
     /// Trains a turn whose text the document continues.
-    fn add(&mut self, turn: &TrainedTurn, stops: &Stops) {
+    fn add(&mut self, turn: &TrainedTurn, stops: &StopTokens) {
         let mut end = turn.text.len();
         if end > turn.start && !turn.is_stopped {
             let next = stops.before_next(&self.text[end..]);

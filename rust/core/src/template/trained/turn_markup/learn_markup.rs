@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::marked_contents::{MarkedRange, Marks, extents};
+use super::marked_contents::{ContentMarks, MarkedRange, extents};
 use super::markup::TurnMarkup;
 use super::turn_end_texts::{ProbeTexts, TurnEnds, shared_start};
 use crate::record::{Conversation, write_json};
@@ -37,7 +37,7 @@ impl ChatTemplate {
         let words = self.prompt_words.get_or_init(|| {
             let prompt = || {
                 let conversation = empty_conversation();
-                let probe = Probe::new(self, &conversation)?;
+                let probe = MarkupProbe::new(self, &conversation)?;
                 let before = probe.render(&["user"], false)?;
                 let prompted = probe.render(&["user"], true)?;
                 Some(prompted.text[shared_length(&before.text, &prompted.text)..].to_owned())
@@ -65,7 +65,7 @@ fn empty_conversation() -> Conversation {
 fn openings(template: &ChatTemplate) -> Vec<String> {
     let found = || {
         let conversation = empty_conversation();
-        let probe = Probe::new(template, &conversation)?;
+        let probe = MarkupProbe::new(template, &conversation)?;
         let before = probe.render(&["user"], false)?;
         let prompted = probe.render(&["user"], true)?;
         let exchange = probe.render(&TWO_EXCHANGES[..2], false)?;
@@ -84,7 +84,7 @@ fn openings(template: &ChatTemplate) -> Vec<String> {
 
 /// Learns the turn markup of `template` with a conversation's keyword arguments.
 fn learn(template: &ChatTemplate, conversation: &Conversation) -> Option<TurnMarkup> {
-    let probe = Probe::new(template, conversation)?;
+    let probe = MarkupProbe::new(template, conversation)?;
     let before = probe.render(&["user"], false)?;
     let prompted = probe.render(&["user"], true)?;
     // Without a prompt, some templates close the whole conversation instead.
@@ -138,7 +138,7 @@ fn learn(template: &ChatTemplate, conversation: &Conversation) -> Option<TurnMar
 
 /// The ends of the turns in conversations of one and of two exchanges.
 fn learn_ends(
-    probe: &Probe<'_>,
+    probe: &MarkupProbe<'_>,
     headers: &[String],
     before: &ProbeRender,
     [one, two]: &[ProbeRender; 2],
@@ -152,13 +152,13 @@ fn learn_ends(
 }
 
 /// Renders tiny conversations with the keyword arguments of a conversation.
-struct Probe<'t> {
+struct MarkupProbe<'t> {
     template: &'t ChatTemplate,
     conversation: Conversation,
-    marks: Marks,
+    marks: ContentMarks,
 }
 
-impl<'t> Probe<'t> {
+impl<'t> MarkupProbe<'t> {
     fn new(template: &'t ChatTemplate, conversation: &Conversation) -> Option<Self> {
         let conversation = Conversation { tools: None, ..conversation.clone() };
         // A mark must occur neither in the keyword arguments, which a template may print, nor in the
@@ -170,7 +170,8 @@ impl<'t> Probe<'t> {
         });
         let plain = template.run(&messages(&TWO_EXCHANGES), &conversation, Some(true));
         texts[0].extend(plain.ok().map(|output| output.text));
-        let marks = Marks::absent_from(texts.iter().map(String::as_str), TWO_EXCHANGES.len())?;
+        let marks =
+            ContentMarks::absent_from(texts.iter().map(String::as_str), TWO_EXCHANGES.len())?;
         Some(Self { template, conversation, marks })
     }
 

@@ -22,12 +22,12 @@ pub(crate) const MARKED: [&str; 4] = ["content", "reasoning_content", "thinking"
 
 /// The marks of a conversation: private-use characters, one after the other, two for each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub(crate) struct ContentMarks {
     first: u32,
     count: u32,
 }
 
-impl Marks {
+impl ContentMarks {
     /// Marks for this many messages that occur in none of `texts`; `None` if too few characters are free.
     pub(crate) fn absent_from<'t>(
         texts: impl IntoIterator<Item = &'t str>,

@@ -13,7 +13,7 @@ use crate::template::conversation::{is_assistant, prepared};
 
 /// A stretch of text that the assistant wrote in one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct AssistantTurn {
     /// Index of the message in the conversation.
     pub message: usize,
     /// Byte range of the assistant's text, as [`ChatTemplate::render_with_spans`] finds it.
@@ -33,7 +33,7 @@ impl ChatTemplate {
         &self,
         conversation: &Conversation,
         left_out: Option<&mut LeftOut>,
-    ) -> Result<(String, Vec<Turn>), Fault> {
+    ) -> Result<(String, Vec<AssistantTurn>), Fault> {
         let template = self.serving(conversation);
         let RenderOutput { text, spans, span_objects, .. } =
             self.render_marked_noting(conversation, left_out)?;
@@ -94,15 +94,15 @@ pub(crate) fn turns(
     learned: Option<&TurnMarkup>,
     text: &str,
     spans: impl IntoIterator<Item = (usize, Range<usize>)>,
-) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+) -> Vec<AssistantTurn> {
+    let mut turns: Vec<AssistantTurn> = Vec::new();
     for (message, span) in spans {
         // Only the last span of a message ends its turn.
         if let Some(before) = turns.last_mut().filter(|before| before.message == message) {
             before.end = before.span.end..before.span.end;
         }
         let end = end_of(template, learned, text, &span);
-        turns.push(Turn { message, span, end });
+        turns.push(AssistantTurn { message, span, end });
     }
     turns
 }

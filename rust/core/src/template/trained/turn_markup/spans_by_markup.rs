@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::learn_markup::learned;
-use super::marked_contents::{MarkPlace, Marks, extents};
+use super::marked_contents::{ContentMarks, MarkPlace, extents};
 use super::markup::TurnMarkup;
 use super::turn_end_texts::MessageTail;
 use crate::record::{Conversation, Fault};
@@ -64,7 +64,7 @@ pub(crate) fn from_marks(
     messages: &[Cow<'_, Map>],
     text: &str,
 ) -> Option<Vec<Range<usize>>> {
-    let marks = Marks::absent_from([text], messages.len())?;
+    let marks = ContentMarks::absent_from([text], messages.len())?;
     let turn = learned(template, conversation)?;
     let turn = turn.as_ref();
     let marked = template.run(&marks.mark_all(messages)?, conversation, None).ok()?;

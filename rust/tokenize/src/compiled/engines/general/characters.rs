@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use super::super::alphabet::Alphabet;
-use super::super::bpe::{Bpe, Spell};
-use crate::compiled::cutting::cuts::Cuts;
-use crate::compiled::thread_caches::{Gap, ThreadMemory};
+use super::super::alphabet::SymbolAlphabet;
+use super::super::bpe::{Bpe, PieceSpeller};
+use crate::compiled::cutting::cut_boundaries::CutBoundaries;
+use crate::compiled::thread_caches::{CacheMiss, ThreadMemory};
 use crate::models::merge::{Merge, Merges, NONE, Symbol};
 use crate::pieces::{PieceKey, Vocabulary, WholeToken};
 use crate::split::decode;
@@ -29,14 +29,16 @@ impl Affixes {
     }
 
     /// The positions in a piece at which tokens can differ.
-    fn sides(&self) -> impl Iterator<Item = Side> + use<> {
+    fn sides(&self) -> impl Iterator<Item = TokenPosition> + use<> {
         let firsts = if self.prefix.is_empty() { &[true][..] } else { &[true, false] };
         let lasts = if self.suffix.is_empty() { &[false][..] } else { &[true, false] };
-        firsts.iter().flat_map(|first| lasts.iter().map(|last| Side { first: *first, last: *last }))
+        firsts
+            .iter()
+            .flat_map(|first| lasts.iter().map(|last| TokenPosition { first: *first, last: *last }))
     }
 
     /// The text that a token stands for at a position in a piece; `None` if the token cannot occur there.
-    fn text<'a>(&self, token: &'a [u8], side: Side) -> Option<&'a [u8]> {
+    fn text<'a>(&self, token: &'a [u8], side: TokenPosition) -> Option<&'a [u8]> {
         let rest = if side.first { token } else { token.strip_prefix(self.prefix.as_bytes())? };
         let text = if side.last { rest.strip_suffix(self.suffix.as_bytes())? } else { rest };
         (!text.is_empty() && std::str::from_utf8(text).is_ok()).then_some(text)
@@ -44,7 +46,12 @@ impl Affixes {
 
     /// The vocabulary indices of the single-character tokens that spell a token's text; `None` if a character
     /// has no token.
-    fn spell(&self, vocabulary: &Vocabulary, token: &[u8], side: Side) -> Option<Vec<u32>> {
+    fn spell(
+        &self,
+        vocabulary: &Vocabulary,
+        token: &[u8],
+        side: TokenPosition,
+    ) -> Option<Vec<u32>> {
         let text = self.text(token, side)?;
         let (mut at, mut indices, mut name) = (0, Vec::new(), Vec::new());
         while at < text.len() {
@@ -66,14 +73,14 @@ impl Affixes {
 
 /// The position of a token in a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Side {
+struct TokenPosition {
     /// True if the piece begins with it.
     first: bool,
     /// True if the piece ends with it.
     last: bool,
 }
 
-impl Side {
+impl TokenPosition {
     /// The index of the position in a list of all four.
     fn index(self) -> usize {
         usize::from(self.first) << 1 | usize::from(self.last)
@@ -94,14 +101,14 @@ pub(crate) struct Fallback {
 /// A BPE model over characters, shared by all threads.
 pub(crate) struct Characters {
     bpe: Bpe,
-    /// The symbols of single characters at each position in a piece, by [`Side::index`].
-    alphabets: Vec<Alphabet>,
+    /// The symbols of single characters at each position in a piece, by [`TokenPosition::index`].
+    alphabets: Vec<SymbolAlphabet>,
     affixed: bool,
     /// The symbol of each byte, or [`NONE`]; `None` if bytes are not spelled out.
     bytes: Option<Box<[Symbol; 256]>>,
     unknown: Option<Symbol>,
     fuse: bool,
-    cuts: Cuts,
+    cuts: CutBoundaries,
     /// The number of initial symbols that each symbol is merged from.
     counts: Vec<u32>,
 }
@@ -148,17 +155,19 @@ impl Characters {
         );
         let merges = &bpe.merges;
         let alphabets = (0..4)
-            .map(|index| Side { first: index & 2 != 0, last: index & 1 != 0 })
-            .map(|side| Side {
+            .map(|index| TokenPosition { first: index & 2 != 0, last: index & 1 != 0 })
+            .map(|side| TokenPosition {
                 first: side.first || affixes.prefix.is_empty(),
                 last: side.last && !affixes.suffix.is_empty(),
             })
             .map(|side| {
                 let text = |(index, token)| Some((index, affixes.text(token, side)?));
-                Alphabet::new(vocabulary.tokens().filter_map(text).filter_map(|(index, text)| {
-                    let (code_point, length) = decode(text, 0);
-                    (length == text.len()).then(|| (code_point, merges.symbol(index)))
-                }))
+                SymbolAlphabet::new(vocabulary.tokens().filter_map(text).filter_map(
+                    |(index, text)| {
+                        let (code_point, length) = decode(text, 0);
+                        (length == text.len()).then(|| (code_point, merges.symbol(index)))
+                    },
+                ))
             })
             .collect();
         let mut counts = vec![1; vocabulary.len()];
@@ -179,7 +188,7 @@ impl Characters {
             bytes: fallback.bytes.as_ref().map(|bytes| Box::new(bytes.map(symbol))),
             unknown: fallback.unknown.map(|token| merges.symbol(token)),
             fuse: fallback.fuse,
-            cuts: Cuts::new(formed.into_iter()),
+            cuts: CutBoundaries::new(formed.into_iter()),
             counts,
             bpe,
         })
@@ -197,7 +206,7 @@ impl Characters {
     }
 
     /// As [`crate::compiled::piece_encoder::PieceEncoder::learn`].
-    pub(super) fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut ThreadMemory) {
+    pub(super) fn learn(&self, text: &[u8], gaps: &mut [CacheMiss], memory: &mut ThreadMemory) {
         self.bpe.learn(self, text, gaps, memory);
     }
 
@@ -240,8 +249,8 @@ impl Characters {
     }
 
     #[inline]
-    fn alphabet(&self, first: bool, last: bool) -> &Alphabet {
-        &self.alphabets[Side { first, last }.index()]
+    fn alphabet(&self, first: bool, last: bool) -> &SymbolAlphabet {
+        &self.alphabets[TokenPosition { first, last }.index()]
     }
 
     /// Calls `write_symbol` with each symbol of a piece, and with the number of the piece's bytes that the reference
@@ -317,13 +326,13 @@ fn sides(
     vocabulary: &Vocabulary,
     merges: &[Merge],
     affixes: &Affixes,
-) -> Result<Vec<Option<Side>>, String> {
-    let all: Vec<Side> = affixes.sides().collect();
+) -> Result<Vec<Option<TokenPosition>>, String> {
+    let all: Vec<TokenPosition> = affixes.sides().collect();
     if let [side] = all[..] {
         return Ok(vec![Some(side); vocabulary.len()]);
     }
     let spelled = |token: u32, side| affixes.spell(vocabulary, vocabulary.token(token), side);
-    let mut sides: Vec<Option<Side>> = vec![None; vocabulary.len()];
+    let mut sides: Vec<Option<TokenPosition>> = vec![None; vocabulary.len()];
     for side in all {
         let side_merges = Merges::new(vocabulary.len(), merges, |token, out| {
             let indices = spelled(token, side);
@@ -350,10 +359,10 @@ fn sides(
 fn whole(
     vocabulary: &Vocabulary,
     affixes: &Affixes,
-    sides: &[Option<Side>],
+    sides: &[Option<TokenPosition>],
 ) -> (Vocabulary, Vec<u32>) {
     let (mut texts, mut tokens) = (Vocabulary::with_capacity(vocabulary.len()), Vec::new());
-    let side = Side { first: true, last: !affixes.suffix.is_empty() };
+    let side = TokenPosition { first: true, last: !affixes.suffix.is_empty() };
     for (index, token) in vocabulary.tokens() {
         if affixes.is_empty() {
             if texts.push(token).is_some() {
@@ -374,7 +383,7 @@ fn whole(
     (texts, tokens)
 }
 
-impl Spell for Characters {
+impl PieceSpeller for Characters {
     #[inline]
     fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>) {
         self.spelled(piece, |symbol, _| word.push(symbol));

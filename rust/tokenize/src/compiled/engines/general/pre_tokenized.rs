@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::super::space_prefix::Prefix;
+use super::super::space_prefix::SpacePrefix;
+use super::pre_tokenizer_stage::PreTokenizerStage;
 use super::scripts;
-use super::stages::Stage;
-use crate::compiled::spans::Origin;
-use crate::split::{Cursor, Splitter, decode, position};
+use crate::compiled::spans::SourceRanges;
+use crate::split::{SplitCursor, Splitter, decode, position};
 use crate::unicode::byte_letters::byte_letters;
 
 /// The number of ends of pieces that are found in one call.
@@ -18,9 +18,9 @@ pub(super) struct SourceText<'a> {
     pub(super) text: &'a [u8],
     /// The start of the stretch in `text`.
     pub(super) start: usize,
-    pub(super) origin: Origin<'a>,
+    pub(super) origin: SourceRanges<'a>,
     /// True if source ranges are wanted.
-    pub(super) tells: bool,
+    pub(super) wants_source_ranges: bool,
 }
 
 /// The start and the end of a piece.
@@ -28,7 +28,7 @@ type PieceRange = (u32, u32);
 
 /// The text, pieces and source ranges after a step.
 #[derive(Default)]
-struct Form {
+struct StepOutput {
     text: Vec<u8>,
     pieces: Vec<PieceRange>,
     /// The source range of each byte of `text`; empty if source ranges are not wanted.
@@ -38,10 +38,10 @@ struct Form {
 /// A stretch after some steps, with the buffers for the next one.
 #[derive(Default)]
 pub(crate) struct PreTokenized {
-    form: Form,
+    form: StepOutput,
     /// True if the text is in `form`, and no longer in the stretch.
     rewritten: bool,
-    next: Form,
+    next: StepOutput,
     ends: Vec<u32>,
 }
 
@@ -59,9 +59,9 @@ impl PreTokenized {
     }
 
     /// That text, with its source ranges.
-    pub(super) fn origin<'a>(&'a self, stretch: &SourceText<'a>) -> Origin<'a> {
+    pub(super) fn origin<'a>(&'a self, stretch: &SourceText<'a>) -> SourceRanges<'a> {
         if self.rewritten {
-            Origin { sources: stretch.tells.then_some(&self.form.sources) }
+            SourceRanges { sources: stretch.wants_source_ranges.then_some(&self.form.sources) }
         } else {
             stretch.origin
         }
@@ -78,7 +78,7 @@ impl PreTokenized {
     }
 
     /// Applies a step to all pieces.
-    pub(super) fn apply(&mut self, stage: &Stage, stretch: &SourceText<'_>) {
+    pub(super) fn apply(&mut self, stage: &PreTokenizerStage, stretch: &SourceText<'_>) {
         let mut next = std::mem::take(&mut self.next);
         next.pieces.clear();
         if stage.rewrites() {
@@ -98,25 +98,27 @@ impl PreTokenized {
     }
 
     /// Writes the result of a step for all pieces.
-    fn rewrite(&self, stage: &Stage, stretch: &SourceText<'_>, out: &mut Form) {
+    fn rewrite(&self, stage: &PreTokenizerStage, stretch: &SourceText<'_>, out: &mut StepOutput) {
         let (text, origin) = (self.text(stretch), self.origin(stretch));
-        let mut writer = Writer { origin, tells: stretch.tells, out, begin: 0 };
+        let mut writer =
+            Writer { origin, wants_source_ranges: stretch.wants_source_ranges, out, begin: 0 };
         for (start, end) in &self.form.pieces {
             let range = *start as usize..*end as usize;
             let piece = &text[range.clone()];
             writer.begin = writer.out.text.len();
             match stage {
-                Stage::Metaspace { replacement, prefix, split } => {
+                PreTokenizerStage::Metaspace { replacement, prefix, split } => {
                     let mut buffer = [0; 4];
                     let written = replacement.encode_utf8(&mut buffer).as_bytes();
                     let has_prefix = piece.starts_with(b" ") || piece.starts_with(written);
-                    let first = *prefix == Prefix::First && !self.rewritten && range.start == 0;
-                    if !has_prefix && (*prefix == Prefix::Unspaced || first) {
+                    let first =
+                        *prefix == SpacePrefix::First && !self.rewritten && range.start == 0;
+                    if !has_prefix && (*prefix == SpacePrefix::Unspaced || first) {
                         writer.append(written, range.start, character(piece));
                     }
                     writer.metaspace(piece, range.start, written, *split);
                 }
-                Stage::PrefixSpace => {
+                PreTokenizerStage::PrefixSpace => {
                     if !piece.starts_with(b" ") {
                         writer.append(b" ", range.start, character(piece));
                     }
@@ -143,7 +145,12 @@ impl PreTokenized {
         next.sources.clear();
         let mut ends = std::mem::take(&mut self.ends);
         let (text, origin) = (self.text(stretch), self.origin(stretch));
-        let mut writer = Writer { origin, tells: stretch.tells, out: &mut next, begin: 0 };
+        let mut writer = Writer {
+            origin,
+            wants_source_ranges: stretch.wants_source_ranges,
+            out: &mut next,
+            begin: 0,
+        };
         for (start, end) in &self.form.pieces {
             writer.keep(&text[*start as usize..*end as usize], *start as usize);
             ends.push(position(writer.out.text.len()));
@@ -157,9 +164,9 @@ impl PreTokenized {
 /// Appends to the text that a step writes.
 struct Writer<'a> {
     /// The text that the step reads, with its source ranges.
-    origin: Origin<'a>,
-    tells: bool,
-    out: &'a mut Form,
+    origin: SourceRanges<'a>,
+    wants_source_ranges: bool,
+    out: &'a mut StepOutput,
     /// The start of the piece that is being written.
     begin: usize,
 }
@@ -168,7 +175,7 @@ impl Writer<'_> {
     /// Appends a text whose source is the `length` bytes at `at`.
     fn append(&mut self, text: &[u8], at: usize, length: usize) {
         self.out.text.extend_from_slice(text);
-        if self.tells {
+        if self.wants_source_ranges {
             let source = self.origin.of(at, at + length);
             self.out.sources.extend(std::iter::repeat_n(source, text.len()));
         }
@@ -176,7 +183,7 @@ impl Writer<'_> {
 
     /// Appends the unchanged text at `at`.
     fn keep(&mut self, text: &[u8], at: usize) {
-        if !self.tells {
+        if !self.wants_source_ranges {
             self.out.text.extend_from_slice(text);
             return;
         }
@@ -215,7 +222,7 @@ impl Writer<'_> {
     /// Appends the characters that stand for the bytes of a piece.
     fn bytes(&mut self, piece: &[u8], at: usize) {
         let letters = byte_letters();
-        if !self.tells {
+        if !self.wants_source_ranges {
             for byte in piece {
                 self.out.text.extend_from_slice(letters[usize::from(*byte)].as_bytes());
             }
@@ -247,16 +254,25 @@ fn character(text: &[u8]) -> usize {
 }
 
 /// Appends the pieces that a step cuts `text[range]` into.
-fn split(stage: &Stage, text: &[u8], range: Range<usize>, pieces: &mut Vec<PieceRange>) {
+fn split(
+    stage: &PreTokenizerStage,
+    text: &[u8],
+    range: Range<usize>,
+    pieces: &mut Vec<PieceRange>,
+) {
     match stage {
-        Stage::Cut(splitter) => cut(splitter, &text[..range.end], range.start, pieces),
-        Stage::Remove(step) => step.kept(&text[..range.end], range.start, |start, end| {
-            pieces.push((position(start), position(end)));
-        }),
-        Stage::Scripts => scripts::split(&text[..range.end], range.start, |start, end| {
-            pieces.push((position(start), position(end)));
-        }),
-        Stage::FixedLength(length) => {
+        PreTokenizerStage::Cut(splitter) => cut(splitter, &text[..range.end], range.start, pieces),
+        PreTokenizerStage::Remove(step) => {
+            step.kept(&text[..range.end], range.start, |start, end| {
+                pieces.push((position(start), position(end)));
+            })
+        }
+        PreTokenizerStage::Scripts => {
+            scripts::split(&text[..range.end], range.start, |start, end| {
+                pieces.push((position(start), position(end)));
+            })
+        }
+        PreTokenizerStage::FixedLength(length) => {
             let (mut at, mut start, mut count) = (range.start, range.start, 0);
             while at < range.end {
                 at += character(&text[at..range.end]);
@@ -267,13 +283,15 @@ fn split(stage: &Stage, text: &[u8], range: Range<usize>, pieces: &mut Vec<Piece
                 }
             }
         }
-        Stage::Metaspace { .. } | Stage::PrefixSpace | Stage::Bytes => {}
+        PreTokenizerStage::Metaspace { .. }
+        | PreTokenizerStage::PrefixSpace
+        | PreTokenizerStage::Bytes => {}
     }
 }
 
 /// Appends the pieces of `text[start..]`.
 fn cut(splitter: &Splitter, text: &[u8], start: usize, pieces: &mut Vec<PieceRange>) {
-    let (mut cursor, mut ends) = (Cursor::new(start), [0; TOGETHER]);
+    let (mut cursor, mut ends) = (SplitCursor::new(start), [0; TOGETHER]);
     let mut begin = position(start);
     loop {
         let count = splitter.fill(text, &mut cursor, &mut ends);

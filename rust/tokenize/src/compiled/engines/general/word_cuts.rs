@@ -1,7 +1,7 @@
 //! Texts that are cut into words where they stand: before whitespace that follows a letter, a digit or a sign, and
 //! between ASCII characters that the first step always parts.
 
-use super::stages::Stage;
+use super::pre_tokenizer_stage::PreTokenizerStage;
 use crate::compiled::cutting::alphanumeric::run_end;
 use crate::compiled::cutting::windows;
 use crate::compiled::cutting::windows::CutPlaces;
@@ -35,8 +35,8 @@ pub(super) struct WordEnds {
 impl WordEnds {
     /// The places of a tokenizer whose normalizer keeps words; `None` if its first step does not remove
     /// spaces, or sees the characters behind them.
-    pub(super) fn new(first: &Stage) -> Option<Self> {
-        let Stage::Remove(step) = first else { return None };
+    pub(super) fn new(first: &PreTokenizerStage) -> Option<Self> {
+        let PreTokenizerStage::Remove(step) = first else { return None };
         let automaton = Some(&step.automaton).filter(|it| step.invert && it.looks_nowhere())?;
         let blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         let removed = |byte: u8| blank(byte) && automaton.never_takes(byte);
@@ -77,7 +77,7 @@ impl CutPlaces for WordEnds {
         let found = (space & kept << 1 | last) & edges;
         let candidates = edges & !found & !(kept & kept << 1 | space << 1);
         found
-            | windows::ask(candidates, text, |left, right| {
+            | windows::cut_bits(candidates, text, |left, right| {
                 self.ascii[usize::from(left & 0x7F) * ASCII + usize::from(right & 0x7F)]
             })
     }

@@ -15,7 +15,7 @@ use super::picture_paths::{file_of, folder_of_pictures};
 use crate::config::ImageOptions;
 use crate::error::Error;
 use crate::pipeline::documents::filter_and_map::PictureFunction;
-use crate::pipeline::documents::rendering::failure::RecordFailure;
+use crate::pipeline::documents::rendering::record_failure::RecordFailure;
 use crate::pipeline::job::Job;
 use crate::record::{Conversation, Fault, Picture};
 use crate::report::ledger::Reason;
