@@ -4,7 +4,7 @@
 //! `corpora/`, the ignored tests run everything on real ones:
 //! `FASTPACK_DATA=… cargo test --release -p fastpack-tokenize --test conformance -- --ignored`.
 
-mod apart;
+mod word_edges;
 mod check;
 mod cuts;
 mod families;
