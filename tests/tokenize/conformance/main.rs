@@ -4,7 +4,6 @@
 //! `corpora/`, the ignored tests run everything on real ones:
 //! `FASTPACK_DATA=… cargo test --release -p fastpack-tokenize --test conformance -- --ignored`.
 
-mod word_edges;
 mod check;
 mod cuts;
 mod families;
@@ -17,4 +16,5 @@ mod real;
 mod small;
 mod texts;
 mod unigram;
+mod word_edges;
 mod words;

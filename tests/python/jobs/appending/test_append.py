@@ -208,6 +208,41 @@ def test_a_shard_of_others_is_refused_by_name(
     assert len(list(tmp_path.glob("grown*"))) == 1
 
 
+@pytest.mark.parametrize("exists", ["append", "append_rows"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        "train-00017.arrow",
+        "groups/notes.txt",
+        "groups/00000-rows/train-00017.arrow",
+        "state/notes.txt",
+    ],
+)
+def test_a_file_of_others_in_the_work_folder_is_refused_by_name_and_stays(
+    exists: Any, name: str, parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    """It went away with the old output, to a folder beside the new one, and every later append failed."""
+    folder = tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": exists == "append", **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    theirs = folder / ".fastpack" / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("mine")
+    (folder / "notes.txt").write_text("mine too")
+    shards = {path.name: path.read_bytes() for path in folder.glob("train-*")}
+    with pytest.raises(
+        fastpack.OutputError, match=r"`\.fastpack/.*did not write.*move `\.fastpack` away"
+    ) as refused:
+        fastpack.pack_dir(parts[1], folder, exists=exists, **given)
+    assert refused.value.filename == str(folder)
+    assert (theirs.read_text(), (folder / "notes.txt").read_text()) == ("mine", "mine too")
+    assert {path.name: path.read_bytes() for path in folder.glob("train-*")} == shards
+    assert not list(tmp_path.glob("grown.append*"))
+    shutil.rmtree(folder / ".fastpack")
+    assert fastpack.pack_dir(parts[1], folder, exists=exists, **given).appended_files == 1
+
+
 def test_files_of_others_stay(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "grown"
     fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)

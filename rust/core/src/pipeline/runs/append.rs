@@ -90,6 +90,7 @@ pub fn append_dir(
         return Err(refused(appending, "needs a folder that is not the root of the disk"));
     };
     finished.refuse_foreign_shards()?;
+    locked.refuse_foreign_work()?;
     remove_replaced(&finished, &dir, control)?;
     let JobInputs::Files(known) = &finished.job().inputs else {
         let reason = "takes a folder that was packed from files, and not from records in memory or kept tokens";

@@ -90,6 +90,11 @@ impl<'a> LockedOutput<'a> {
         Lock::take(dir, None, wait, control).map(|(lock, _)| Self { dir, _lock: lock })
     }
 
+    /// Fails with [`Error::Output`] if its work folder holds what fastpack did not write: it would be moved away with the old output.
+    pub fn refuse_foreign_work(&self) -> Result<()> {
+        Leftovers::find(self.dir).map(drop)
+    }
+
     /// Makes the folder `new` beside it, of the same access, unless it is there.
     pub fn create_with_same_access(&self, new: &Path) -> Result<()> {
         match fs::create_dir(new) {
