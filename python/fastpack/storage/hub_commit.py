@@ -137,24 +137,28 @@ def _there(
     from huggingface_hub.errors import EntryNotFoundError  # noqa: PLC0415  slow to import
     from huggingface_hub.hf_api import RepoFile  # noqa: PLC0415  likewise
 
+    entries: dict[str, huggingface_hub.hf_api.RepoFile | huggingface_hub.hf_api.RepoFolder] = {}
     try:
-        entries = list(
-            api.list_repo_tree(
-                name,
-                path_in_repo=path or None,
-                recursive=True,
-                expand=True,
-                repo_type="dataset",
-                revision=revision,
-            )
-        )
+        for entry in api.list_repo_tree(
+            name,
+            path_in_repo=path or None,
+            recursive=True,
+            expand=True,
+            repo_type="dataset",
+            revision=revision,
+        ):
+            # The pages of the list follow each other as the server says.
+            if entry.path in entries:
+                message = f"the hub lists `{entry.path}` twice, so its list may have no end"
+                raise StorageError(errno.EIO, message, f"hf://datasets/{name}")
+            entries[entry.path] = entry
     except EntryNotFoundError:
         return {}
     start = f"{path}/" if path else ""
     return {
-        entry.path.removeprefix(start): entry
-        for entry in entries
-        if isinstance(entry, RepoFile) and entry.path.startswith(start)
+        file.removeprefix(start): entry
+        for file, entry in entries.items()
+        if isinstance(entry, RepoFile) and file.startswith(start)
     }
 
 

@@ -29,6 +29,7 @@ class Hub:
     def __init__(self, server, refuses=None):
         self.server = server
         self.refuses = refuses
+        self.repeats = False
         self.files, self.commits, self.uploads = {}, [], {}
         # The number of the commit that changed each file last.
         self.changed = {}
@@ -97,7 +98,10 @@ class Hub:
     def about(self, handler):
         if "/tree/" in handler.path:
             is_expanded = "expand=true" in handler.path.lower()
-            return self.told([self.entry(name, is_expanded) for name in self.files])
+            status, headers, body = self.told([self.entry(name, is_expanded) for name in self.files])
+            # A list without end: its next page is the same.
+            more = {"Link": f'<{self.server.url}{handler.path}>; rel="next"'} if self.repeats else {}
+            return status, headers | more, body
         files = [{"rfilename": name} for name in self.files]
         return self.told({"id": "org/packed", "sha": COMMIT, "siblings": files, "private": False, "tags": []})
 
@@ -302,6 +306,20 @@ def test_another_form_is_refused_with_the_right_one(output, hub, chats, tokenize
     error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work")
     assert error == "OptionError"
     assert "hf://datasets/ORG/NAME" in said
+
+
+def test_a_list_that_repeats_itself_is_refused(hub, chats, tokenizer_dir, tmp_path):
+    output = "hf://datasets/org/packed"
+    error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work")
+    assert not error, said
+    before = dict(hub.files)
+    hub.repeats = True
+    again = {"max_length": 512, "exists": "overwrite"}
+    error, said = pack(hub, chats, tokenizer_dir, output, tmp_path / "work", **again)
+    assert error == "StorageError"
+    assert "twice, so its list may have no end" in said
+    assert output in said
+    assert hub.files == before
 
 
 def test_several_processes_are_refused_one_commit(hub, chats, tokenizer_dir, tmp_path):
