@@ -282,8 +282,11 @@ def native_output(
     if is_url(folder):
         remote = (folder, choose_storage((), dataclasses.replace(storage, block_cache=None)))
         folder = staged(folder, storage.work_dir)
-    elif exists.then != "overwrite":
-        _refuse_tokenizer(folder)
+    else:
+        if storage.work_dir is not None:
+            folder_of("work_dir", storage.work_dir)
+        if exists.then != "overwrite":
+            _refuse_tokenizer(folder)
     return _fastpack.Output(
         dir=folder,
         format=value_in(arguments, Format),

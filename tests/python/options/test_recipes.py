@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import fastpack
-from fastpack.options import OPTIONS
+from fastpack.options import OPTIONS, options_of
+from fastpack.options.value import KIND, fields_of
 
 FILTER = "def short(batch):\n    return [len(text) < 40 for text in batch['text'].to_pylist()]\n"
 
@@ -215,6 +217,36 @@ def test_a_value_that_is_not_used_is_an_error_at_every_level(lines, said, place,
         fastpack.pack_dir(**fastpack.load_config(place / "recipe.toml"))
     assert said in str(refused.value)
     assert not (place / "packed").exists()
+
+
+def unused():
+    """A table or a list that nothing reads, in place of each option, beside each of its words, and in place of each field of its values."""
+    for option in options_of("pack_dir"):
+        forms = ["{zzz = 1}", "{zzz = {a = 1}}", "[{zzz = 1}]", "[[1]]"]
+        forms += [f'{{{KIND} = "{word}", zzz = 1}}' for word in option.kinds]
+        for field in fields_of(option.kinds.values()):
+            forms += [f"{{{field.name} = {value}}}" for value in ("{zzz = 1}", "[{zzz = 1}]", "[[1]]")]
+        yield from ((option.name, form) for form in forms)
+
+
+def test_no_option_and_no_field_takes_a_value_that_nothing_reads(place, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "ids.jsonl").write_text('{"input_ids": [1, 2, 3]}\n')
+    given = {"files": '"ids.jsonl"', "output": '"packed"', "max_length": "64", "progress": "false"}
+    taken = []
+    tried = list(unused())
+    for name, form in tried:
+        values = {**given, name: form}
+        recipe = "".join(f"{key} = {value}\n" for key, value in values.items())
+        (place / "recipe.toml").write_text(recipe)
+        try:
+            fastpack.pack_dir(**fastpack.load_config(place / "recipe.toml"))
+        except fastpack.FastpackError:
+            continue
+        shutil.rmtree(place / "packed", ignore_errors=True)
+        taken.append((name, form))
+    assert len(tried) > 300
+    assert taken == []
 
 
 def test_a_prompt_of_a_source_is_relative_to_the_file(place, tmp_path, tokenizer_dir, monkeypatch):
