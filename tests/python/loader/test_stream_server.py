@@ -121,6 +121,20 @@ def test_who_brings_a_state_goes_on_from_there(
         assert ids_of(next(connection)) == rows[3]
 
 
+@pytest.mark.parametrize("state", [None, {}, [], {"version": 1}, {"blake3": "0"}, {1, 2}, "{}", 0], ids=str)
+def test_what_is_no_state_is_refused_and_the_connection_goes_on(
+    state: Any, texts: Path, tokenizer_dir: Path, place: str, rows: list[Any]
+) -> None:
+    with StreamServer(arguments(texts, tokenizer_dir), place), fastpack.connect(place) as connection:
+        assert ids_of(next(connection)) == rows[0]
+        with pytest.raises(fastpack.OptionError, match=r"`state`: .*`state_dict\(\)`"):
+            connection.load_state_dict(state)
+        assert ids_of(next(connection)) == rows[1]
+    if state is not None:
+        with pytest.raises(fastpack.OptionError, match=r"`state`: .*`state_dict\(\)`"):
+            fastpack.connect(place, state_dict=state)
+
+
 def test_ranks_have_a_connection_each_and_the_file_what_all_took(
     texts: Path, tokenizer_dir: Path, place: str, tmp_path: Path, rows: list[Any]
 ) -> None:

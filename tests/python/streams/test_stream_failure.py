@@ -102,7 +102,13 @@ def change(path: Path) -> None:
     os.utime(path, (1, 1))
 
 
-@pytest.mark.parametrize("spoil", [lose, shorten, change])
+def grow(path: Path) -> None:
+    text = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize("spoil", [lose, shorten, change, grow])
 def test_a_file_that_changes_while_it_is_read_is_named(
     spoil: Callable[[Path], None], write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
 ) -> None:

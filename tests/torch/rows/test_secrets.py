@@ -44,9 +44,7 @@ CALLS = {
     "state of a stream": lambda url: StreamDataset(
         fastpack.stream("data.jsonl", max_length=64)
     ).load_state_dict({url: url, "version": url}),
-    "state of a sampler": lambda url: PackSampler(PackedDataset("packed"), batch_size=2).load_state_dict(
-        {url: url}
-    ),
+    "remainder of a sampler": lambda url: PackSampler(PackedDataset("packed"), on_remainder=url),
 }
 
 
