@@ -10,7 +10,7 @@ import numpy as np
 from fastpack import _fastpack
 from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.dataset.inspection import inspect
-from fastpack.dataset.packed_files import Access, RemoteFiles
+from fastpack.dataset.packed_files import RemoteAccess, RemoteFiles
 from fastpack.errors import FastpackError
 from fastpack.options.native import native_packing
 from fastpack.options.storage import Storage
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-__all__ = ["Cost", "RowFacts", "facts_of"]
+__all__ = ["RowFacts", "RowLengthFacts", "facts_of"]
 
 _SHOWN_ROWS: Final = 3
 
@@ -46,7 +46,7 @@ _TOO_LONG: Final = "too_long"
 """The reason of documents that were left out because no row has room for them."""
 
 
-class Cost(NamedTuple):
+class RowLengthFacts(NamedTuple):
     """The result of packing into rows of another length.
 
     Attributes:
@@ -84,7 +84,7 @@ class RowFacts(NamedTuple):
     counts: Numbers
     sources: list[tuple[str, int]]
     too_long: tuple[int, int]
-    costs: list[Cost]
+    costs: list[RowLengthFacts]
     rows: list[PackedRow]
 
 
@@ -147,7 +147,7 @@ def _overlong(packed: Folder, report: Report) -> tuple[Overlong | None, ...]:
     return ("split",) if are_texts == {True} else ("drop",)
 
 
-def _costs(lengths: Numbers, most: int, packed: Folder, report: Report) -> Iterator[Cost]:
+def _costs(lengths: Numbers, most: int, packed: Folder, report: Report) -> Iterator[RowLengthFacts]:
     """The results of packing the documents into rows of a quarter to four times the length `most`.
 
     They stand for all tokens that the job kept. Others were longer than a row, or cut off, and are in no row: shorter rows lose them,
@@ -175,13 +175,17 @@ def _costs(lengths: Numbers, most: int, packed: Folder, report: Report) -> Itera
         known = min(lost) + (left_out if length <= most else 0)
         # The longest document of the job has room in longer rows.
         at_most = max(lost) + (left_out if length < report.lengths.get("max", 0) else 0)
-        yield Cost(length, len(found[0]), known / total, max(known, at_most) / total, 1 - found[0].fill)
+        yield RowLengthFacts(
+            length, len(found[0]), known / total, max(known, at_most) / total, 1 - found[0].fill
+        )
 
 
 def _rows(packed: Folder, split: str, count: int) -> Iterator[PackedRow]:
     """The first, the middle and the last row."""
     files = packed.files
-    where, access = (files.url, files.access) if isinstance(files, RemoteFiles) else (files.path, Access())
+    where, access = (
+        (files.url, files.access) if isinstance(files, RemoteFiles) else (files.path, RemoteAccess())
+    )
     filesystem = cast("FsspecFileSystem | None", access.filesystem)  # what was opened is taken again
     storage = Storage(access.storage_options, filesystem=filesystem, block_cache=access.block_cache)
     for number in sorted({0, count // 2, count - 1} if count else ())[:_SHOWN_ROWS]:

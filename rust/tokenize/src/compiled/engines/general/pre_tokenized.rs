@@ -265,12 +265,12 @@ fn split(
         PreTokenizerStage::Remove(step) => {
             step.kept(&text[..range.end], range.start, |start, end| {
                 pieces.push((position(start), position(end)));
-            })
+            });
         }
         PreTokenizerStage::Scripts => {
             scripts::split(&text[..range.end], range.start, |start, end| {
                 pieces.push((position(start), position(end)));
-            })
+            });
         }
         PreTokenizerStage::FixedLength(length) => {
             let (mut at, mut start, mut count) = (range.start, range.start, 0);
