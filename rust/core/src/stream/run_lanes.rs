@@ -17,6 +17,7 @@ use super::state::file_numbers::FileNumbers;
 use super::state::lane_state::{LaneState, PoolState, ReadHashes};
 use super::state::report_parts::MOST_LENGTHS;
 use super::stream_options::{OnEnd, RankRows, RowAssignment};
+use crate::assemble::Layout;
 use crate::error::{Origin, Result};
 use crate::pipeline::{ChosenBlocks, FileHeads, InputFacts, PackedCounts};
 use crate::report::Report;
@@ -25,6 +26,18 @@ use crate::source::extents::extent::number_line;
 use crate::util::control::Phase;
 
 impl RunContext<'_> {
+    /// A layout for rows of padding too, if the run may have some, and the id in them.
+    fn with_padding_rows(&self, layout: Layout) -> Result<(Layout, Option<u32>)> {
+        let Self { job, options, .. } = *self;
+        let pads = matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat));
+        let padding = job.options.rows.pad_token_id.or(job.pad_id).or(job.eos_id);
+        match padding.filter(|_| pads || options.epochs.is_none()) {
+            Some(id) => Ok((layout.with_padding_rows(id), Some(id))),
+            None if pads => Err(no_padding()),
+            None => Ok((layout, None)),
+        }
+    }
+
     /// Calls `work` with the lanes of this rank and the documents for them, and reports.
     pub(super) fn with_lanes<T>(
         &self,
@@ -39,15 +52,7 @@ impl RunContext<'_> {
         let epochs = options.epochs.map_or(1, std::num::NonZeroU64::get);
         control.expect_bytes(found.bytes().saturating_mul(epochs));
         let mut about = InputFacts::new(job, found);
-        let mut layout = job.layout(about.sources.clone())?;
-        let pads = matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat));
-        let padding = job.options.rows.pad_token_id.or(job.pad_id).or(job.eos_id);
-        let padding = padding.filter(|_| pads || options.epochs.is_none());
-        match padding {
-            Some(id) => layout = layout.with_padding_rows(id),
-            None if pads => return Err(no_padding()),
-            None => {}
-        }
+        let (layout, padding) = self.with_padding_rows(job.layout(about.sources.clone())?)?;
         let number = |origin: &mut Origin| {
             if self.counted { Ok(()) } else { number_line(found, origin, control) }
         };

@@ -98,7 +98,7 @@ impl<'a> Packing<'a> {
                     Some(draw) => draw.add(document.content(), cut_result),
                     None if self.shares.is_some() => {}
                     None if copy == 0 => {
-                        self.packed_counts.count(&cut_result, || document.origin())
+                        self.packed_counts.count(&cut_result, || document.origin());
                     }
                     None => self.packed_counts.read(&cut_result, || document.origin()),
                 }

@@ -115,7 +115,7 @@ impl ArrayReader {
                 _ if blank => {}
                 ExpectedItem::Array if byte == b'[' => self.expected = ExpectedItem::First,
                 ExpectedItem::First | ExpectedItem::Comma if byte == b']' => {
-                    self.expected = ExpectedItem::End
+                    self.expected = ExpectedItem::End;
                 }
                 ExpectedItem::Comma if byte == b',' => self.expected = ExpectedItem::Value,
                 ExpectedItem::First | ExpectedItem::Value

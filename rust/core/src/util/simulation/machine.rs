@@ -127,8 +127,8 @@ impl SharedChannel {
 fn wait_until(end: Instant) {
     let left = end.saturating_duration_since(Instant::now());
     let owed = OVERSLEPT.get().min(left);
-    OVERSLEPT.set(OVERSLEPT.get() - owed);
-    let wake = end - owed;
+    OVERSLEPT.set(OVERSLEPT.get().saturating_sub(owed));
+    let wake = end.checked_sub(owed).unwrap_or(end);
     let left = wake.saturating_duration_since(Instant::now());
     if !left.is_zero() {
         thread::sleep(left);
