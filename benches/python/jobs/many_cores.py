@@ -138,6 +138,7 @@ class Bench:
         """Run the program for one request, pinned to `cores`."""
         asked, answer = self.folder / "request.json", self.folder / "answer.json"
         asked.write_text(json.dumps(request))
+        answer.unlink(missing_ok=True)
         paths = {"FASTPACK_MANY_CORES": str(asked), "FASTPACK_MANY_CORES_ANSWER": str(answer)}
         test = ["--exact", "pipeline::many_cores::many_cores", "--ignored", "--nocapture"]
         pinned = ["taskset", "--cpu-list", cores] if cores else []

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,7 +90,7 @@ fn many_cores() {
             let between = all.saturating_sub(consumed);
             let job = RecordedJob { recording: recorded, between, input_bytes, shard_bytes };
             let content = serde_json::to_vec(&job).expect("numbers");
-            fs::write(recording, content).expect("room for it");
+            write_new(&recording, &content);
             json!({ "between": between.as_secs_f64() })
         }
         BenchRequest::Simulate { recording, cores, stretch, memory, disk } => {
@@ -100,8 +101,14 @@ fn many_cores() {
                 .expect("room for it")
         }
     };
-    fs::write(std::env::var_os("FASTPACK_MANY_CORES_ANSWER").expect("a path"), answer.to_string())
-        .expect("room for it");
+    let path = std::env::var_os("FASTPACK_MANY_CORES_ANSWER").expect("a path");
+    write_new(path.as_ref(), answer.to_string().as_bytes());
+}
+
+/// Writes a file where there is none.
+fn write_new(path: &Path, content: &[u8]) {
+    let file = fs::File::options().write(true).create_new(true).open(path);
+    file.and_then(|mut file| file.write_all(content)).expect("room for it");
 }
 
 /// A job that is ready to run.

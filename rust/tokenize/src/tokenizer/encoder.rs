@@ -136,7 +136,7 @@ impl Encoder {
     }
 
     /// Encodes as [`encode`](Self::encode) does, and copies the ids of known parts. `settled` gives these
-    /// parts, ascending, each with the position in `text` of the text that it was [made of](Self::settle).
+    /// parts, ascending, each with the position in `text` of the text that it was [made of](Self::stable_segment).
     ///
     /// A part that is not at its position is encoded like any other text.
     pub fn encode_around<'s>(

@@ -123,7 +123,7 @@ struct OutlinePrograms<'t> {
 }
 
 impl OutlinePrograms<'_> {
-    /// The texts in which turns stand that [`are separate`](Programs::are_separate) from the `whole` of all messages. `None` at
+    /// The texts in which turns stand that [`are separate`](RecordedPrograms::are_separate) from the `whole` of all messages. `None` at
     /// the limits of the meter of `buffers`.
     fn texts(
         &self,

@@ -22,7 +22,7 @@ pub struct StableSegment {
 }
 
 impl StableSegment {
-    /// The range of the part in another text that has [the text it was made of](crate::Encoder::settle) at
+    /// The range of the part in another text that has [the text it was made of](crate::Encoder::stable_segment) at
     /// `at`; `None` if that text does not have it there.
     pub(crate) fn find(&self, text: &str, at: usize) -> Option<Range<usize>> {
         let there = text.as_bytes().get(at..)?.starts_with(self.text.as_bytes());

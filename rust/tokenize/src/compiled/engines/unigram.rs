@@ -311,7 +311,7 @@ impl Unigram {
         }
     }
 
-    /// As [`Self::tell`], where the tokens do not say how long their text is.
+    /// As [`Self::record_ranges`], where the tokens do not say how long their text is.
     #[cold]
     fn record_ranges_of_unknown(
         &self,

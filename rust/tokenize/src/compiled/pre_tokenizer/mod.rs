@@ -1,6 +1,6 @@
 //! Recognises pre-tokenizers: patterns are compared by their matches, not by their spelling.
 //!
-//! [`mod@cutting`] does so for a byte-level model, [`mod@stages`] for any other.
+//! [`mod@byte_level_pre_tokenizer`] does so for a byte-level model, [`mod@stages`] for any other.
 
 mod byte_level_pre_tokenizer;
 mod metaspace;

@@ -1,4 +1,4 @@
-//! [`boundaries`]: the starts of pieces in a window of ASCII text, by the [rules](Rules) of a pattern.
+//! [`boundaries`]: the starts of pieces in a window of ASCII text, by the [rules](AsciiRules) of a pattern.
 
 use crate::split::classify::{Masks, WINDOW};
 use crate::split::contraction::Contraction;

@@ -165,7 +165,7 @@ impl<'a> SourceRenderer<'a> {
         Ok(Record::Conversation(conversation))
     }
 
-    /// Renders a record, as [`as_rendered`](Renderer::as_rendered) returned it.
+    /// Renders a record, as [`as_rendered`](SourceRenderer::as_rendered) returned it.
     pub(crate) fn render(
         &self,
         record: Record,
