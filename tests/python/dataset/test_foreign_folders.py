@@ -200,7 +200,7 @@ def test_a_tokenizer_that_a_report_names_is_not_fetched(name, folder, monkeypatc
         "fastpack.tokenizer.arguments.download_tokenizer", lambda *_, **__: asked.append(name)
     )
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    monkeypatch.setattr("fastpack.dataset.verification._Checked._recorded", lambda _: name)
+    monkeypatch.setattr("fastpack.dataset.verification._Findings._recorded", lambda _: name)
     report = json.loads((folder / "report.json").read_bytes())
     (folder / "report.json").write_text(json.dumps({**report, "tokenizer": name}))
     found = fastpack.verify(folder)
