@@ -5,10 +5,8 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 use fastpack_core::json::Map;
 use fastpack_core::pipeline::{Job, JobTemplate};
-use fastpack_core::template::{
-    ChatTemplate, RenderCommand, SharedTokens, TemplateContext, select_template,
-};
-use fastpack_core::{Error, Options, Result};
+use fastpack_core::template::{ChatTemplate, RenderCommand, TemplateContext, select_template};
+use fastpack_core::{Options, Result};
 use fastpack_tokenize::{NamedTemplate, Pretrained};
 use pyo3::prelude::*;
 
@@ -80,51 +78,15 @@ impl JobParts {
         let Self { options, tokenizer_name, renderer, transform, pictures } = self;
         let transform = transform.run_by(caller);
         let pictures = pictures.map(|pictures| Arc::new(pictures.opened(caller)));
-        let Some(renderer) = renderer else {
-            return Ok(Job {
-                options,
-                tokenizer: None,
-                begin: None,
-                end: None,
-                bos_id: None,
-                eos_id: None,
-                pad_id: None,
-                special_tokens: Vec::new(),
-                template: JobTemplate::Refused(Error::no_tokenizer()),
-                finds_classes: true,
-                transform,
-                pictures,
-                built_by: None,
-                tokenizer_name,
-            });
+        let job = match renderer {
+            None => Job::without_tokenizer(options),
+            Some(renderer) => {
+                let pretrained = Arc::clone(&renderer.pretrained);
+                let template = renderer.template(options.now(), caller)?;
+                Job::new(options, &pretrained, template)
+            }
         };
-        let pretrained = &renderer.pretrained;
-        let tokenizer = pretrained.tokenizer.clone();
-        let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
-        let (bos_id, eos_id) =
-            (id(pretrained.special_token("bos_token")), id(pretrained.eos_token()));
-        let pad_id = id(pretrained.pad_token());
-        let special_tokens = pretrained.special_tokens.clone();
-        let begin = pretrained.special_token("bos_token").map(str::to_owned);
-        let end = pretrained.eos_token().map(str::to_owned);
-        let built_by = pretrained.built_by.clone();
-        let template = renderer.template(options.now(), caller)?;
-        Ok(Job {
-            options,
-            tokenizer: Some(tokenizer),
-            begin,
-            end,
-            bos_id,
-            eos_id,
-            pad_id,
-            special_tokens,
-            template,
-            finds_classes: true,
-            transform,
-            pictures,
-            built_by,
-            tokenizer_name,
-        })
+        Ok(Job { transform, pictures, tokenizer_name, ..job })
     }
 }
 
@@ -141,14 +103,7 @@ impl TemplateParts {
 
     /// Compiles the template, with `now` as its current time.
     pub(crate) fn template(self, now: NaiveDateTime, caller: &Caller) -> Result<JobTemplate> {
-        let context = TemplateContext {
-            special_tokens: self.pretrained.special_tokens.clone(),
-            special_contents: self.pretrained.tokenizer.special_tokens().to_vec(),
-            stops: self.pretrained.stop_tokens.clone(),
-            tokens: Some(SharedTokens::of(&self.pretrained.tokenizer)),
-            now,
-            kwargs: self.kwargs,
-        };
+        let context = TemplateContext::of(&self.pretrained, now, self.kwargs);
         let launch =
             self.command.map(|command| RenderCommand { command, control: caller.control() });
         let compile = |template: &NamedTemplate| {

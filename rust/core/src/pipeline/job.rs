@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fastpack_tokenize::{BuiltBy, Tokenizer};
+use fastpack_tokenize::{BuiltBy, Pretrained, Tokenizer};
 
 use super::documents::filter_and_map::Transform;
 use crate::assemble::{Layout, NumberedFiles};
@@ -60,6 +60,45 @@ pub enum JobTemplate {
 }
 
 impl Job {
+    /// A job without a tokenizer, functions and pictures.
+    pub fn without_tokenizer(options: Options) -> Self {
+        Self {
+            options,
+            tokenizer: None,
+            bos_id: None,
+            begin: None,
+            end: None,
+            eos_id: None,
+            pad_id: None,
+            special_tokens: Vec::new(),
+            template: JobTemplate::Refused(Error::no_tokenizer()),
+            finds_classes: true,
+            transform: Transform::default(),
+            pictures: None,
+            built_by: None,
+            tokenizer_name: None,
+        }
+    }
+
+    /// A job with the tokenizer of a model folder, without functions and pictures.
+    pub fn new(options: Options, pretrained: &Pretrained, template: JobTemplate) -> Self {
+        let tokenizer = &pretrained.tokenizer;
+        let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
+        let begin = pretrained.special_token("bos_token");
+        Self {
+            tokenizer: Some(tokenizer.clone()),
+            bos_id: id(begin),
+            begin: begin.map(str::to_owned),
+            end: pretrained.eos_token().map(str::to_owned),
+            eos_id: id(pretrained.eos_token()),
+            pad_id: id(pretrained.pad_token()),
+            special_tokens: pretrained.special_tokens.clone(),
+            template,
+            built_by: pretrained.built_by.clone(),
+            ..Self::without_tokenizer(options)
+        }
+    }
+
     /// The facts about the tokenizer that objectives need.
     pub(crate) fn vocabulary(&self) -> ObjectiveVocabulary<'_> {
         ObjectiveVocabulary { tokenizer: self.tokenizer.as_ref(), named: &self.special_tokens }

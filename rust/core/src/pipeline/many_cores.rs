@@ -13,15 +13,15 @@ use fastpack_tokenize::Pretrained;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::documents::filter_and_map::Transform;
 use super::job::{Job, JobTemplate};
 use super::rows::planned_packing::RowsInHand;
 use super::runs::pack_dir::pack_dir;
 use crate::config::identity::Identity;
 use crate::config::{Inputs, Options, Output, Reading, Source, WorkOptions};
 use crate::error::Result;
-use crate::sink::{Manifest, SimulatedRows, WRITE};
-use crate::template::{ChatTemplate, SharedTokens, TemplateContext};
+use crate::json::Map;
+use crate::sink::{Manifest, SimulatedRows};
+use crate::template::{ChatTemplate, TemplateContext};
 use crate::util::control::Control;
 use crate::util::simulation::machine::{Moved, Rates, SimulatedMachine, WorkKind};
 use crate::util::simulation::recording::{JobRecording, OrderedCall, record, timed};
@@ -36,7 +36,7 @@ const CONSUME: WorkKind = WorkKind("consume");
 /// All that the job's thread does between and beside these, such as planning.
 const BETWEEN: WorkKind = WorkKind("between");
 
-/// What is to be done.
+/// A task for the program.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 enum BenchRequest {
@@ -146,34 +146,10 @@ impl JobRequest {
 
     fn job(&self, options: Options) -> Job {
         let pretrained = Pretrained::from_dir(&self.tokenizer).expect("a tokenizer");
-        let tokenizer = pretrained.tokenizer.clone();
-        let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
-        let context = TemplateContext {
-            special_tokens: pretrained.special_tokens.clone(),
-            special_contents: tokenizer.special_tokens().to_vec(),
-            stops: pretrained.stop_tokens.clone(),
-            tokens: Some(SharedTokens::of(&tokenizer)),
-            now: options.now(),
-            kwargs: crate::json::Map::default(),
-        };
-        let template = fs::read_to_string(&self.template).expect("a template");
-        let template = ChatTemplate::new("template", &template, context).expect("a template");
-        Job {
-            options,
-            bos_id: id(pretrained.special_token("bos_token")),
-            begin: pretrained.special_token("bos_token").map(str::to_owned),
-            end: pretrained.eos_token().map(str::to_owned),
-            eos_id: id(pretrained.eos_token()),
-            pad_id: id(pretrained.pad_token()),
-            special_tokens: pretrained.special_tokens.clone(),
-            template: JobTemplate::Ready(Box::new(template)),
-            finds_classes: true,
-            transform: Transform::default(),
-            pictures: None,
-            built_by: None,
-            tokenizer_name: None,
-            tokenizer: Some(tokenizer),
-        }
+        let context = TemplateContext::of(&pretrained, options.now(), Map::default());
+        let source = fs::read_to_string(&self.template).expect("a template");
+        let template = ChatTemplate::new("template", &source, context).expect("a template");
+        Job::new(options, &pretrained, JobTemplate::Ready(Box::new(template)))
     }
 }
 
@@ -192,12 +168,15 @@ fn simulate(
 ) -> Result<serde_json::Value> {
     let recording = Arc::new(recording);
     let threads = NonZeroUsize::new(cores).expect("at least one core");
+    let shards: u64 = recording.units.iter().map(|unit| unit.encoded).sum();
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let mut phases = Vec::new();
+    let mut name = "documents";
     for call in &recording.calls {
         let machine = Arc::new(machine());
         let begun = Instant::now();
-        let name = if call.units.0 < call.units.1 {
+        if call.units.0 < call.units.1 {
+            name = "rows";
             let rows = SimulatedRows::new(
                 Arc::clone(&recording),
                 Arc::clone(&machine),
@@ -205,13 +184,12 @@ fn simulate(
                 folder.path().to_owned(),
             );
             write_rows(call, &recording, rows, threads, &machine)?;
-            "rows"
         } else {
-            let of_block = 4 * input_bytes / (call.work.len() as u64).max(1);
-            let moved = Moved { memory: of_block, disk: 0 };
+            // Text is read, rendered, and kept twice as ids, in memory and in the log. Later, shards are hashed.
+            let bytes = if name == "rows" { shards } else { 4 * input_bytes };
+            let moved = Moved { memory: bytes / (call.work.len() as u64).max(1), disk: 0 };
             replay(call, usize::MAX, threads, &machine, |_| moved, |_| Ok(()))?;
-            "documents"
-        };
+        }
         phases.push(phase(name, &machine, begun));
     }
     let machine = Arc::new(machine());
@@ -274,12 +252,11 @@ fn replay(
     })
 }
 
-/// The seconds of a phase, and those of what only one thread at a time can use.
+/// The seconds of a phase, of each kind of work in it on all cores together, and of the bytes that it moved.
 fn phase(name: &str, machine: &SimulatedMachine, begun: Instant) -> serde_json::Value {
     let seconds = machine.elapsed(begun).as_secs_f64();
     let busy: BTreeMap<&str, f64> =
         machine.busy().into_iter().map(|(kind, time)| (kind, time.as_secs_f64())).collect();
     let [memory, disk] = machine.passed().map(|time| time.as_secs_f64());
-    let write = busy.get(WRITE.0).copied().unwrap_or(0.0);
-    json!({ "name": name, "seconds": seconds, "busy": busy, "write": write, "memory": memory, "disk": disk })
+    json!({ "name": name, "seconds": seconds, "busy": busy, "memory": memory, "disk": disk })
 }

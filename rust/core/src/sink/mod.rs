@@ -74,7 +74,7 @@ pub use store::job_store::{OpenOutput, OpenedJob};
 pub use store::{find, open};
 
 #[cfg(test)]
-pub(crate) use shards::simulated_rows::{SimulatedRows, WRITE};
+pub(crate) use shards::simulated_rows::SimulatedRows;
 
 /// The receiver of the rows of a run, one split after the other.
 pub trait Sink {

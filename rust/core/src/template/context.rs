@@ -2,6 +2,7 @@
 
 use chrono::NaiveDateTime;
 use fastpack_template::json::Map;
+use fastpack_tokenize::Pretrained;
 
 use super::trained::rule::encoder_pool::SharedTokens;
 
@@ -24,6 +25,18 @@ pub struct TemplateContext {
 }
 
 impl TemplateContext {
+    /// The context of the templates of a model folder.
+    pub fn of(pretrained: &Pretrained, now: NaiveDateTime, kwargs: Map) -> Self {
+        Self {
+            special_tokens: pretrained.special_tokens.clone(),
+            special_contents: pretrained.tokenizer.special_tokens().to_vec(),
+            stops: pretrained.stop_tokens.clone(),
+            tokens: Some(SharedTokens::of(&pretrained.tokenizer)),
+            now,
+            kwargs,
+        }
+    }
+
     /// The content of a named special token.
     pub(super) fn special_token(&self, name: &str) -> Option<String> {
         let mut tokens = self.special_tokens.iter();

@@ -36,7 +36,7 @@ use crate::util::thread_pool::TaskQueue;
 /// The interval at which a waiting call looks for Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What a file holds around its rows, and the work on these.
+/// The bytes around the rows of a file, and the work on the rows.
 pub(super) struct ShardContent {
     pub(super) work: Box<dyn RowWork>,
     pub(super) envelope: Envelope,

@@ -22,7 +22,6 @@ use super::shard_file::{ShardContent, ShardFile};
 use crate::error::{Error, Result as FileResult};
 use crate::sink::formats::{EncodedRows, Envelope, RowEncoder};
 use crate::util::control::Control;
-use crate::util::disk::file_hash::hash_of_piece;
 use crate::util::simulation::machine::{Moved, SimulatedMachine, WorkKind};
 use crate::util::simulation::recording::{
     EncodedUnit, JobRecording, note_hash, note_unit, note_write, timed,
@@ -32,7 +31,7 @@ use crate::util::simulation::recording::{
 const ENCODE: WorkKind = WorkKind("encode rows");
 const HASH: WorkKind = WorkKind("hash rows");
 /// One thread at a time for each file.
-pub(crate) const WRITE: WorkKind = WorkKind("write rows");
+const WRITE: WorkKind = WorkKind("write rows");
 
 /// The real work, whose times are recorded.
 pub(super) struct RecordedWork(pub(super) RowEncoder);
@@ -51,13 +50,13 @@ impl RowWork for RecordedWork {
     }
 
     fn hash(&self, number: usize, piece: &[Buffer]) -> ChainingValue {
-        let (hash, time) = timed(|| hash_of_piece(number, piece.iter().map(Buffer::as_slice)));
+        let (hash, time) = timed(|| self.0.hash(number, piece));
         note_hash(time);
         hash
     }
 
     fn write(&self, disk: &mut DiskFile, piece: &[Buffer]) -> io::Result<()> {
-        let (written, time) = timed(|| disk.append(piece.iter().map(Buffer::as_slice)));
+        let (written, time) = timed(|| self.0.write(disk, piece));
         note_write(time);
         written
     }
