@@ -40,7 +40,7 @@ from run import data, machine, templates  # noqa: E402
 import corpus  # noqa: E402
 import fastpack  # noqa: E402
 
-#: Where outputs go that are to stay in memory.
+#: The folder of outputs that stay in memory.
 MEMORY = Path("/dev/shm")
 
 #: How many times as long as the work a wait takes.

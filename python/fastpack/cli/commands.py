@@ -72,7 +72,7 @@ _OWN: Final = Flag(
 """Files with options of their own."""
 
 _DRAWN: Final = _OWN._replace(help=_OWN.help.replace("repeat", "repeat, fraction"))
-"""Likewise, of each of which a fraction may be drawn."""
+"""Sources of which a fraction may be drawn."""
 
 _RECIPES: Final = (
     Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", of_command=True),

@@ -43,7 +43,7 @@ class JobDescription(NamedTuple):
         bytes: The estimated size of the shards in bytes, before compression.
         format: The format of the shards.
         tokenizer: The tokenizer.
-        any_length: Whether each row is as long as its document.
+        any_length: True if each row is as long as its document.
     """
 
     scan: fastpack.ScanReport

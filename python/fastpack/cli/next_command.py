@@ -1,4 +1,4 @@
-"""The command that comes after another one, as it is typed."""
+"""The command to type after another one."""
 
 from __future__ import annotations
 

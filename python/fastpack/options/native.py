@@ -103,7 +103,7 @@ def native_options(
     arguments: Mapping[str, object],
     shares: Sequence[tuple[str, float | None, float]] | None = None,
 ) -> _fastpack.Options:
-    """Makes the options of a run, of which the sources have shares if documents are drawn."""
+    """Makes the options of a run; its sources have shares if documents are drawn."""
     run = _option_values(RUN, arguments)
     run.columns = _columns(arguments)
     images, processor = images_of(arguments), processor_of(arguments)
@@ -267,7 +267,7 @@ def native_output(
         arguments: The arguments of the call.
         recipe: The call as JSON, for the manifest.
         turn: The number of this process among those that share the job, if there are several.
-        appends: Whether the call can append to the output.
+        appends: True if the call can append to the output.
     """
     if arguments.get("output") is None:
         _refuse_missing("output")

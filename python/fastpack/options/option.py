@@ -115,18 +115,18 @@ class Flag(NamedTuple):
         metavar: The placeholder of the value in the help.
         type: The parser of the value: a name in `fastpack.cli.values.VALUES`.
         parsed: The type of Python that a text is parsed as, where no parser is named.
-        switch: Whether it is a switch with an on and an off spelling.
+        switch: True if it is a switch with an on and an off spelling.
         unset: The text about the default in the help, if the option has no default of its own.
         named: The name of the option, if it differs from the flag's.
         nargs: `+` or `*` if the flag takes several values.
-        required: Whether a command needs it though the function has a default.
-        on: Whether it takes no value and only turns something on.
-        of_command: Whether it is a flag of the command, not an option of the function.
+        required: True if a command needs it though the function has a default.
+        on: True if it takes no value and only turns something on.
+        of_command: True if it is a flag of the command, not an option of the function.
         default: Its default, if it is an option of the command.
-        common: Whether the help of a command lists it without a topic.
-        holds: Whether it is no flag itself, but begins those of the options in its value.
+        common: True if the help of a command lists it without a topic.
+        holds: True if it is no flag itself, but begins those of the options in its value.
         calls: The functions whose commands have it; empty if all that take the option do.
-        secret: Whether no message quotes its value.
+        secret: True if no message quotes its value.
         example: A value of it, where it is JSON with names of another program.
     """
 
@@ -179,7 +179,7 @@ class CallDifferences(NamedTuple):
     """The differences of an option in one call.
 
     Attributes:
-        doc: What it decides there; as everywhere if empty.
+        doc: The description in that call; the option's own if empty.
         type: Its type there; as everywhere if empty.
         default: Its default there; as everywhere if `...`.
     """
@@ -197,15 +197,15 @@ class Option(NamedTuple):
         type: Its type, as a signature has it.
         default: Its default, or `REQUIRED`.
         calls: The functions that take it.
-        doc: What it decides.
-        group: What the native module takes it with; empty where a function passes it by itself.
+        doc: The description, for docstrings and help.
+        group: The name of the options with which the native module takes it; empty where a function passes it by itself.
         differs: How it differs in some of the calls.
         flag: How the command line spells it, if it can.
         objectives: The training objectives that heed it; empty if all do.
         kinds: The values with options of their own that it takes, by the words that stand for them.
         without_tokenizer: The values beside its default that it may have without a tokenizer; all if not given.
-        path: Whether files of options hold a path there: `always`, or where a file `exists`; empty if not.
-        once: Whether it belongs to one call, so that no manifest holds it, and no repeated job inherits it.
+        path: `always` if files of options hold a path there, `exists` if they do where there is such a file; else empty.
+        once: True if it belongs to one call, so that no manifest holds it, and no repeated job inherits it.
     """
 
     name: str
@@ -242,7 +242,7 @@ class Option(NamedTuple):
 
     @property
     def has_path(self) -> str:
-        """Whether it is a path, as `path` says; of a value that stands for a field, as the field says."""
+        """Its `path`, or that of the field for which a plain value stands."""
         plain = (paths_of(kind).get(kind.plain, "") for kind in self._own_kinds)
         return self.path or next(plain, "")
 

@@ -224,10 +224,10 @@ class Field(NamedTuple):
         type: Its type, resolved.
         spelled: Its type, as it is written.
         default: Its default.
-        doc: What it decides.
+        doc: The description, for docstrings and help.
         kinds: The words of the kinds that have it.
         calls: The functions that heed it; empty if all that take the value do.
-        secret: Whether no message quotes it.
+        secret: True if no message quotes it.
     """
 
     name: str
@@ -443,10 +443,10 @@ def option_field(  # type: ignore[explicit-any]  # as `dataclasses.field`
         default: Its default.
         objectives: The training objectives that heed it, if not all do.
         calls: The functions that heed it, if not all that take the value do.
-        path: Whether files of options hold a path there: `always`, or where a file `exists`.
-        secret: Whether no file holds it and no message quotes it.
-        once: Whether it belongs to one call, so that no manifest holds it.
-        live: Whether it is an object of Python, which no file holds.
+        path: When files of options hold a path there: `always`, or if a file `exists`.
+        secret: True if no file holds it and no message quotes it.
+        once: True if it belongs to one call, so that no manifest holds it.
+        live: True if it is an object of Python, which no file holds.
         without_tokenizer: The values beside its default that it may have without a tokenizer; all if not given.
     """
     metadata = {

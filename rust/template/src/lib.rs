@@ -46,7 +46,7 @@ pub use evaluation::sources::PrintedInputs;
 pub use failure::{Failure, Refusal, RenderResult, is_unsupported};
 pub use language::tree::Template;
 pub use programs::buffers::{ProgramBuffers, ReplayInput};
-pub use programs::program::{PiecePlace, Printed, Program};
+pub use programs::program::{Printed, PrintedPlace, Program};
 pub use programs::trace::{Trace, TraceInput};
 pub use render_limits::{Allowance, Meter};
 pub use text::is_space;

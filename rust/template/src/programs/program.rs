@@ -22,7 +22,7 @@ pub struct Program {
 
 /// A place in the output of a program that is the same for every conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PiecePlace {
+pub struct PrintedPlace {
     /// The number of pieces before it.
     pieces: usize,
     /// Bytes of the piece behind these that are before it.
@@ -187,9 +187,9 @@ impl Program {
         source: &str,
         buffers: &ProgramBuffers<'_>,
         at: usize,
-    ) -> Option<PiecePlace> {
+    ) -> Option<PrintedPlace> {
         if at == 0 {
-            return Some(PiecePlace { pieces: 0, bytes: 0 });
+            return Some(PrintedPlace { pieces: 0, bytes: 0 });
         }
         let mut start = 0;
         let mut texts_end = None;
@@ -198,9 +198,11 @@ impl Program {
             if start < at && at <= end {
                 match piece {
                     OutputPiece::Literal(_) => {
-                        return Some(PiecePlace { pieces: number, bytes: at - start });
+                        return Some(PrintedPlace { pieces: number, bytes: at - start });
                     }
-                    _ if at == end => texts_end = Some(PiecePlace { pieces: number + 1, bytes: 0 }),
+                    _ if at == end => {
+                        texts_end = Some(PrintedPlace { pieces: number + 1, bytes: 0 });
+                    }
                     _ => return None,
                 }
             }
@@ -210,7 +212,12 @@ impl Program {
     }
 
     /// The byte at which a place is in the output of [`Program::print`].
-    pub fn byte_at(&self, place: PiecePlace, source: &str, buffers: &ProgramBuffers<'_>) -> usize {
+    pub fn byte_at(
+        &self,
+        place: PrintedPlace,
+        source: &str,
+        buffers: &ProgramBuffers<'_>,
+    ) -> usize {
         let before = self.pieces[..place.pieces].iter();
         before.map(|piece| Self::length(piece, source, buffers)).sum::<usize>() + place.bytes
     }

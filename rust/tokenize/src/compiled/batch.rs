@@ -195,7 +195,7 @@ fn answer(pieces: &[QueuedPiece], memory: &mut ThreadMemory) -> usize {
     filled
 }
 
-/// Tells the watch the source ranges of the ids of those pieces that it needs; the ids of the first piece are
+/// Records the source ranges of the ids of the pieces that the tracker needs; the ids of the first piece are
 /// at `from`.
 #[inline(never)]
 fn record_ranges(

@@ -38,7 +38,7 @@ pub(super) trait PieceEncoder {
     /// Appends the ids of a piece, or of a part of one, that no cache has.
     fn miss(&self, piece: &[u8], part: bool, memory: &mut ThreadMemory, ids: &mut Vec<u32>);
 
-    /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`; the first token is at
+    /// Records the source ranges of the tokens of the piece `text[begin..]`; the first token is at
     /// `position`.
     fn record_offsets(
         &self,

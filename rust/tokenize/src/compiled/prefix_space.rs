@@ -11,7 +11,7 @@ pub(super) struct SpacedText {
 }
 
 impl SpacedText {
-    /// `None` if the text must be encoded again with source ranges; then the watch is lost.
+    /// `None` if the text must be encoded again with source ranges; then the tracker is lost.
     pub(super) fn new(
         text: &str,
         range: Range<usize>,

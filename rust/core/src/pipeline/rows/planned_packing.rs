@@ -35,9 +35,9 @@ pub(crate) struct Packing<'a> {
     /// The pieces of the documents so far, for each copy of them. Packing needs nothing else, so documents need not
     /// stay in memory.
     pub(in crate::pipeline) pieces: Vec<Pieces>,
-    /// The documents to select splits from, if there are splits. Then fates are counted for each split.
+    /// The documents to select splits from, if there are splits. Then the results of cutting are counted for each split.
     pub(in crate::pipeline) draw: Option<ValidationDraw>,
-    /// The documents to draw from by the shares of their sources. Then fates are counted once all are known.
+    /// The documents to draw from by the shares of their sources. Then the results of cutting are counted once all are known.
     pub(in crate::pipeline) shares: Option<ShareDraw>,
     /// The size of the validation split, if there are splits.
     pub(in crate::pipeline) validation: Option<Validation>,
@@ -348,16 +348,16 @@ impl RowBatches<'_> {
     }
 }
 
-/// The rows that are in memory until they are written, as far as memory allows.
+/// Limits of the rows that are in memory before they are written.
 pub(in crate::pipeline) struct RowsInHand {
-    /// Batches that are assembled and not handed over yet.
+    /// Batches that are assembled and not handed over.
     pub(in crate::pipeline) most: usize,
-    /// Bytes of rows that were handed over and are not written yet.
+    /// Bytes of rows that were handed over and are not written.
     pub(in crate::pipeline) encoded: u64,
 }
 
 impl RowsInHand {
-    /// Those of batches of at most `largest` bytes, where documents leave `spare` bytes of memory free.
+    /// The limits for batches of at most `largest` bytes and documents that leave `spare` bytes of memory free.
     pub(in crate::pipeline) fn of(spare: u64, threads: NonZeroUsize, largest: u64) -> Self {
         /// Bytes: a few batches for each of two threads, and row groups that are being encoded.
         const LEAST: u64 = 96 << 20;

@@ -68,7 +68,7 @@ impl ShareDraw {
         self.documents.iter().map(|candidate| candidate.source)
     }
 
-    /// The number of times that each document is taken, the fate of each, and the report of the shares.
+    /// The number of times that each document is taken, the result of cutting each, and the report of the shares.
     pub(super) fn draw(self, control: &Control) -> Result<DrawnDocuments> {
         let pools = self.pools(control)?;
         let wanted = wanted(&self.shares, &pools);

@@ -152,7 +152,7 @@ impl PackedCounts {
         Ok(())
     }
 
-    /// Counts the fate of a document that was read.
+    /// Counts the result of cutting a document that was read.
     pub(in crate::pipeline) fn count(
         &mut self,
         cut_result: &CutResult,
@@ -175,7 +175,7 @@ impl PackedCounts {
         }
     }
 
-    /// Counts a document as read, and its fate.
+    /// Counts a document as read, and the result of cutting it.
     pub(in crate::pipeline) fn read(
         &mut self,
         cut_result: &CutResult,

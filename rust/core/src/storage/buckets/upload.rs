@@ -33,7 +33,7 @@ const ABORT: Duration = Duration::from_secs(5);
 /// An open file of the local disk that is uploaded if its bytes have the hash that is expected.
 pub(crate) struct FileToUpload<'a> {
     pub(crate) file: File,
-    /// Where it lay when it was opened.
+    /// Its path when it was opened.
     pub(crate) path: &'a Path,
     pub(crate) expected: ExpectedHash<'a>,
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use fastpack_template::json::Map;
-use fastpack_template::{PiecePlace, Printed, Program, ProgramBuffers, ReplayInput};
+use fastpack_template::{Printed, PrintedPlace, Program, ProgramBuffers, ReplayInput};
 
 use crate::record::Conversation;
 use crate::template::chat::ChatTemplate;
@@ -35,7 +35,7 @@ pub(super) struct TurnPrograms {
 #[derive(Debug)]
 pub(super) struct WholeTurns {
     /// The places at which each begins and ends.
-    spans: Vec<[PiecePlace; 2]>,
+    spans: Vec<[PrintedPlace; 2]>,
     /// Renders of the messages before and up to turns, whose guards have to hold.
     pub(super) guards: Vec<Program>,
 }
@@ -106,8 +106,8 @@ struct TurnProgram {
     text: Program,
     /// The messages before it with the generation prompt, if the turn is printed behind them.
     prompt: Option<Program>,
-    start: PiecePlace,
-    end: PiecePlace,
+    start: PrintedPlace,
+    end: PrintedPlace,
 }
 
 impl TurnPrograms {

@@ -126,7 +126,7 @@ impl ByteLevel {
         }
     }
 
-    /// Tells the watch the source ranges of the tokens of a piece that contains bytes without a token.
+    /// Records the source ranges of the tokens of a piece that contains bytes without a token.
     ///
     /// The reference counts the bytes of the letters that stand for bytes: one for a byte that is printed as
     /// itself, two for any other. Bytes that give no id are not counted.
@@ -136,9 +136,9 @@ impl ByteLevel {
         unknown: Unknown,
         text: &[u8],
         begin: usize,
-        tokens: PieceTokens<'_>,
+        tokens: TrackedPiece<'_>,
     ) {
-        let PieceTokens { position, ids, origin, offset_tracker } = tokens;
+        let TrackedPiece { position, ids, origin, offset_tracker } = tokens;
         let letters = |byte: u8| if byte.is_ascii_graphic() { 1 } else { 2 };
         let piece = &text[begin..];
         // The source of each letter is a whole character.
@@ -193,8 +193,8 @@ impl ByteLevel {
     }
 }
 
-/// The tokens of a piece, and the watch that is told their source ranges.
-struct PieceTokens<'a> {
+/// The tokens of a piece, and the tracker of their source ranges.
+struct TrackedPiece<'a> {
     /// The position of the first token in the ids.
     position: usize,
     ids: &'a [u32],
@@ -276,7 +276,7 @@ impl PieceEncoder for ByteLevel {
                 // The composition of letters and marks decides if a byte without an id belongs to a token.
                 return offset_tracker.lose();
             }
-            let tokens = PieceTokens { position, ids, origin, offset_tracker };
+            let tokens = TrackedPiece { position, ids, origin, offset_tracker };
             return self.record_offsets_of_known(unknown, text, begin, tokens);
         }
         let mut at = begin;

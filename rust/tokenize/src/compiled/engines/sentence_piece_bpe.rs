@@ -221,7 +221,7 @@ impl SentencePieceBpe {
         }
     }
 
-    /// Tells the watch the source ranges of tokens from `prefix.start` on. The length of `prefix` is the
+    /// Records the source ranges of tokens from `prefix.start` on. The length of `prefix` is the
     /// number of bytes that the engine put in front of the text.
     fn sources(
         &self,

@@ -272,7 +272,7 @@ impl Unigram {
         }
     }
 
-    /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`.
+    /// Records the source ranges of the tokens of the piece `text[begin..]`.
     fn record_ranges(
         &self,
         text: &[u8],

@@ -59,7 +59,7 @@ impl PieceModel {
         }
     }
 
-    /// Tells the watch the source ranges of the `count` tokens of the piece `text[begin..]`, and returns the
+    /// Records the source ranges of the `count` tokens of the piece `text[begin..]`, and returns the
     /// position after the last one; the first is at `position`.
     pub(super) fn record_ranges(
         &self,
