@@ -97,8 +97,8 @@ class StepPlan:
 
         A micro-batch has one sequence of more than half of `max_length` at most. So the costliest of these, of cost *s*, is at
         one place, the one behind the `ranks` longest at another, and so on, and all ranks wait for them. Meanwhile they do at
-        most *u*: the longest sequences until the budgets are full, or in each micro-batch one of the longest and as many more
-        of its length as fit, if that is less. With *c* a rank's mean cost of the step, this is 1 + max(Σ *s* - *u* / `ranks`)
+        most *u*: the sequences that cost the most for the room that they take, until the budgets are full, or in each
+        micro-batch one of the longest and as many more of its length as fit, if that is less. With *c* a rank's mean cost of the step, this is 1 + max(Σ *s* - *u* / `ranks`)
         / *c*, over the numbers of such places.
         """
         return self.least_time / self.even_time if self.even_time else 1.0

@@ -75,6 +75,13 @@ def test_each_sequence_is_trained_once_under_the_budget_by_ranks_that_are_alike(
     assert (again.members.tolist(), again.offsets.tolist()) == (plan.members.tolist(), plan.offsets.tolist())
 
 
+def test_the_least_time_counts_sequences_by_the_room_that_they_take():
+    """Of 17 tokens that take the room of 20, and 16 and 2 that take it too, the latter cost more."""
+    plan = fastpack.plan_step([2, 16, 17, 17, 18], max_length=20, ranks=2, align_to=4, cost=(24576.0, 1.0))
+    assert plan.time == 860_773
+    assert plan.even_time <= plan.least_time <= plan.time
+
+
 @pytest.mark.parametrize("seed", range(tries(2, 60)))
 def test_as_many_as_a_hundred_thousand_sequences_keep_the_same_laws(seed):
     rng = np.random.default_rng(seed)

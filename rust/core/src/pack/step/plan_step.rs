@@ -1,6 +1,8 @@
 //! [`plan_step`]: shares the sequences of a training step among ranks, in micro-batches under a budget of tokens that cost alike
 //! at each place, so that no rank waits for another.
 
+use std::borrow::Cow;
+
 use super::alike_places::MicroBatchGrid;
 use super::fill::{LongSequenceFill, RankSequences, fewest, spread};
 use super::micro_batch::{MicroBatch, SequenceSizes};
@@ -216,6 +218,18 @@ impl OfKind<'_> {
         groups.iter().map(cost_of).fold(0.0, f64::max)
     }
 
+    /// The sequences, first those that cost the most for the room that they take. These are the longest, unless sequences
+    /// take more room than they have tokens.
+    fn costliest_first(&self) -> Cow<'_, [u32]> {
+        let cost_of_room = |it: u32| self.sizes.cost(it) / self.sizes.size(it) as f64;
+        if self.sequences.is_sorted_by(|&one, &other| cost_of_room(one) >= cost_of_room(other)) {
+            return Cow::Borrowed(&self.sequences);
+        }
+        let mut sorted = self.sequences.clone();
+        sorted.sort_by(|&one, &other| cost_of_room(other).total_cmp(&cost_of_room(one)));
+        Cow::Owned(sorted)
+    }
+
     /// The least time: that of ranks that have as much to do, or more where all wait for long sequences and the others cannot
     /// do as much meanwhile.
     ///
@@ -226,14 +240,14 @@ impl OfKind<'_> {
         let (budget, ranks) = (options.budget(), options.rank_count());
         let mut waits = 0.0_f64;
         let mut waited_for = 0.0;
-        let mut most = MostCost::default();
+        let mut most = MostCost { costliest: self.costliest_first(), ..MostCost::default() };
         for place in self.sequences.chunks(ranks) {
             let longest = place[0];
             if waited_for > 0.0 && self.sizes.size(longest) * 2 <= budget {
                 break;
             }
             waited_for += self.sizes.cost(longest);
-            most.add_place(place, self);
+            most.add_place(place, self.sizes);
             waits = waits.max(waited_for - most.of_places() / ranks as f64);
         }
         (even + waits).max(self.costliest_group())
@@ -242,10 +256,12 @@ impl OfKind<'_> {
 
 /// More than the places of the longest sequences can cost.
 #[derive(Debug, Default)]
-struct MostCost {
+struct MostCost<'a> {
+    /// The sequences, first those that cost the most for the room that they take.
+    costliest: Cow<'a, [u32]>,
     /// As many sequences of the length of each as a micro-batch has room for.
     of_length: f64,
-    /// The longest sequences that the budgets of all ranks have room for.
+    /// The first of `costliest` that the budgets of all ranks have room for.
     of_tokens: f64,
     /// The sequences that are in `of_tokens` as a whole.
     whole: usize,
@@ -255,23 +271,24 @@ struct MostCost {
     in_part: f64,
 }
 
-impl MostCost {
+impl MostCost<'_> {
     /// Adds a place with its longest sequences, one for each rank.
-    fn add_place(&mut self, longest: &[u32], of_kind: &OfKind<'_>) {
-        let OfKind { sequences, sizes, .. } = of_kind;
+    fn add_place(&mut self, longest: &[u32], sizes: SequenceSizes<'_>) {
         let options = sizes.options;
         let budget = options.packing.row_limit().get();
         self.of_length += longest.iter().map(|&it| sizes.length(it).max(1)).fold(0.0, |sum, it| {
             sum + f64::from(budget / it) * options.cost.of(it) + options.cost.of(budget % it)
         });
         self.room += options.budget() * options.rank_count() as u64;
-        while let Some(&next) = sequences.get(self.whole).filter(|it| sizes.size(**it) <= self.room)
+        while let Some(&next) = self.costliest.get(self.whole)
+            && let Some(room) = self.room.checked_sub(sizes.size(next))
         {
             self.of_tokens += sizes.cost(next);
-            self.room -= sizes.size(next);
+            self.room = room;
             self.whole += 1;
         }
-        self.in_part = sequences
+        self.in_part = self
+            .costliest
             .get(self.whole)
             .map_or(0.0, |&next| sizes.cost(next) * self.room as f64 / sizes.size(next) as f64);
     }
