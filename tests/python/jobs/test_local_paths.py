@@ -104,7 +104,6 @@ LINES = [
     "pack {data} -t {tokenizer} -m 64 -o new --cache-dir s3://bucket/y",
     "pack {data} -t {tokenizer} -m 64 -o new --html s3://bucket/y",
     "pack --config s3://bucket/recipe.toml",
-    "pack --like s3://bucket/packed -o new",
     "scan {data} -t {tokenizer} -m 64 --html s3://bucket/y",
     "report {packed} --html s3://bucket/y",
     "report s3://bucket/y --card",

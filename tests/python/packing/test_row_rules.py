@@ -20,7 +20,9 @@ COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "loss_weights",
 def packed(seed, *, shift, dropped):
     """Rows of random documents, without some columns."""
     chance = random.Random(seed)
-    ids = [[chance.randrange(90) for _ in range(chance.randint(1, 30))] for _ in range(chance.randint(1, 12))]
+    lengths = [chance.randint(1, 30) for _ in range(chance.randint(1, 12))]
+    # A document of one token trains nothing, and without another there would be no row.
+    ids = [[chance.randrange(90) for _ in range(length)] for length in [*lengths, 2]]
     table = fastpack.pack_table(
         pa.table({"input_ids": pa.array(ids, pa.list_(pa.int32()))}),
         max_length=40,
