@@ -184,6 +184,32 @@ def test_the_end_of_a_thought_is_not_the_beginning_of_one(load: Callable[[Kind],
     assert compare([{"messages": talk}], loaded) == 3
 
 
+def test_blanks_that_the_template_takes_from_the_last_turn_alone_are_not_generated(
+    load: Callable[[Kind], Loaded],
+) -> None:
+    source = (
+        "{% for m in messages %}<|start|>{{ m.role }}\n"
+        "{{ said(m) | trim if loop.last else said(m) }}<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+    )
+    loaded = load(Kind(with_macros(source), ("<|end|>",)))
+    answers = ["river", "river ", "river\n", "river\n\n", "river\xa0", " river", "river. ", "", "\n"]
+    talks = [
+        {
+            "messages": [
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "content": answer},
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "content": "yes"},
+            ]
+        }
+        for answer in answers
+    ]
+    # A document for each choice, and two where the model has generated something else than what is shown later.
+    changed = sum(answer != answer.strip() for answer in answers)
+    assert compare(talks, loaded) == 4 * len(answers) + changed
+
+
 def test_words_that_the_generation_prompt_begins_with_are_context(load: Callable[[Kind], Loaded]) -> None:
     source = (
         "{% for m in messages %}<|start|>{{ m.role }}\n{{ said(m) }}<|end|>\n{% endfor %}"

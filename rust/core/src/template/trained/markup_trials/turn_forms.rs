@@ -86,10 +86,9 @@ impl TurnForms {
         }
         let (begun, text) = text.split_at(self.beginning(text));
         let mut sample = begun.to_owned();
-        let parts = self.parts(text);
-        for (at, (part, is_words)) in parts.iter().enumerate() {
-            if *is_words {
-                push_words(part, at + 1 < parts.len(), &mut sample);
+        for (part, is_words) in self.parts(text) {
+            if is_words {
+                push_words(part, &mut sample);
             } else {
                 sample.push_str(part);
             }
@@ -143,6 +142,7 @@ impl TurnForms {
     ) {
         let may_differ = text.is_empty()
             || text.starts_with(char::is_whitespace)
+            || text.ends_with(char::is_whitespace)
             || (may_have_marks && self.has_marks(text))
             || self.beginning(text) > 0
             || (text.len() <= self.longest_literal && self.is_literal(text));
@@ -251,15 +251,15 @@ pub(crate) fn markup(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Appends made-up words in place of others. The blanks before them stay, and those before a marker: the generation
-/// prompt may end with some, and a template may search for them.
-fn push_words(text: &str, is_before_marker: bool, sample: &mut String) {
+/// Appends made-up words in place of others. The blanks around them stay: the generation prompt may end with some, and a template
+/// may search for them, or take them away from the last message alone.
+fn push_words(text: &str, sample: &mut String) {
     let words = text.trim();
     let begin = text.len() - text.trim_start().len();
     sample.push_str(&text[..begin]);
     if !words.is_empty() {
         sample.push_str(WORDS);
-        sample.push_str(if is_before_marker { &text[begin + words.len()..] } else { "" });
+        sample.push_str(&text[begin + words.len()..]);
     }
 }
 
