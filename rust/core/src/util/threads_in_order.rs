@@ -154,9 +154,10 @@ impl<S> Queue<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes room for one more item.
     fn delivered(&self) {
         self.state().delivered += 1;
-        self.moved.notify_all();
+        self.moved.notify_one();
     }
 
     fn close(&self) {
