@@ -12,6 +12,7 @@ use twox_hash::XxHash3_64;
 
 use super::extents::line_file::LineFile;
 use super::index_lines::is_index_line;
+use super::unread_block::UnreadLines;
 use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::util::control::Control;
@@ -123,6 +124,11 @@ impl LineCells {
 pub(super) trait BlockReader: Send {
     /// The next records; `None` after the last.
     fn next_content(&mut self, control: &Control) -> Result<Option<BlockContent>>;
+
+    /// The next records, if any thread may read them; `None` if this one has to.
+    fn next_unread(&mut self) -> Result<Option<UnreadLines>> {
+        Ok(None)
+    }
 
     /// The bytes of the file that were used for the records so far.
     fn position(&self) -> u64;

@@ -22,6 +22,7 @@ use super::formats::{ipc, parquet};
 use super::index_lines::is_index_line;
 use super::input_blocks::{ColumnChooser, InputBlocks};
 use super::sizes::{BYTE_ORDER_MARK, PEEKED};
+use super::unread_block::{UnreadBlock, UnreadLines};
 use crate::config::{Reading, Source};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
@@ -40,6 +41,8 @@ pub struct Blocks {
     /// The remaining records of the source, if it has a limit.
     left: Option<u64>,
     open: Option<CurrentFile>,
+    /// The files of which blocks were given unread.
+    unread: Vec<usize>,
 }
 
 impl fmt::Debug for Blocks {
@@ -91,6 +94,7 @@ impl Blocks {
             place: FilePlace::default(),
             left,
             open: None,
+            unread: Vec::new(),
         }
     }
 
@@ -103,6 +107,14 @@ impl Blocks {
         }
         let reader = open(file, &self.sources[source].reading, self.chooser, control)?;
         Ok(CurrentFile { path, size, reader, counted: 0, ended: false })
+    }
+
+    /// A block of the current file.
+    fn block(&self, path: &Arc<Path>, source: usize, size: u64, content: BlockContent) -> Block {
+        let block = Block::new(path, self.place.at, source, size, content);
+        let mut block = block.read_again(self.place.times);
+        block.is_continued = self.files.get(self.place.at).is_some_and(|it| it.lines.is_some());
+        block
     }
 
     /// Goes to the next file, with the limit of its source if a reading of that begins.
@@ -141,10 +153,8 @@ impl InputBlocks for Blocks {
                     // Bytes that could not be fetched are no damage of the file.
                     file.unchanged()?;
                 }
-                let block = Block::new(&open.path, self.place.at, source, size, content);
-                let mut block = block.read_again(self.place.times);
-                block.is_continued =
-                    self.files.get(self.place.at).is_some_and(|it| it.lines.is_some());
+                let path = Arc::clone(&open.path);
+                let mut block = self.block(&path, source, size, content);
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
                 }
@@ -156,6 +166,25 @@ impl InputBlocks for Blocks {
             self.next_file();
         }
         Ok(None)
+    }
+
+    fn next_unread(&mut self, control: &Control) -> Result<Option<UnreadBlock>> {
+        if self.left.is_none()
+            && let Some(open) = &mut self.open
+            && let Some((size, lines)) = open.next_unread()?
+        {
+            let (path, at) = (Arc::clone(&open.path), self.place.at);
+            let block = self.block(&path, self.files[at].source, size, BlockContent::nothing());
+            if self.unread.last() != Some(&at) {
+                self.unread.push(at);
+            }
+            return Ok(Some(UnreadBlock::of(block, lines)));
+        }
+        Ok(self.next_block(control)?.map(UnreadBlock::from))
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.unread.iter().try_for_each(|at| self.files[*at].unchanged())
     }
 
     fn choose_columns(&mut self, chooser: ColumnChooser) {
@@ -201,9 +230,21 @@ impl CurrentFile {
                 _ => return Ok(None),
             },
         };
+        Ok(Some((self.count_up_to(end), content)))
+    }
+
+    /// The next records, if any thread may read them, and the bytes of the file that they account for.
+    fn next_unread(&mut self) -> Result<Option<(u64, UnreadLines)>> {
+        let lines = if self.ended { None } else { self.reader.next_unread()? };
+        let end = self.reader.position();
+        Ok(lines.map(|lines| (self.count_up_to(end), lines)))
+    }
+
+    /// The bytes up to an offset that were not counted before.
+    fn count_up_to(&mut self, end: u64) -> u64 {
         let size = end.saturating_sub(self.counted);
         self.counted += size;
-        Ok(Some((size, content)))
+        size
     }
 }
 
@@ -235,7 +276,7 @@ fn open(
             } else {
                 let first = start.split(|byte| *byte == b'\n').next();
                 let indexed = first.is_some_and(is_index_line);
-                Box::new(LineReader::new(input, indexed))
+                Box::new(LineReader::of_whole_file(input, indexed)?)
             }
         }
         Container::Csv => Box::new(CsvReader::new(input()?, b',')),

@@ -1,8 +1,10 @@
 //! [`InputBytes`]: the bytes of one file, decompressed by a background thread if needed.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Take};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -117,6 +119,35 @@ impl InputBytes {
         }
     }
 
+    /// The name of the file.
+    pub(super) fn path(&self) -> &Arc<Path> {
+        self.location.name()
+    }
+
+    /// The file and its size, to be read by other threads, if it lies on the local disk and is not compressed.
+    pub(super) fn shared_file(&self) -> Result<Option<(Arc<File>, u64)>> {
+        let ByteSource::Plain(file) = &self.bytes else { return Ok(None) };
+        let OpenFile::Local(file) = file.get_ref() else { return Ok(None) };
+        file.share().map_err(Error::io(&**self.path()))
+    }
+
+    /// True if bytes were read and not taken.
+    pub(super) fn is_peeked(&self) -> bool {
+        !self.peeked.is_empty()
+    }
+
+    /// Passes over bytes of a file that is not compressed.
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<()> {
+        if let ByteSource::Plain(file) = &mut self.bytes {
+            let to = i64::try_from(bytes).expect("a block of bytes");
+            file.get_mut()
+                .seek(SeekFrom::Current(to))
+                .map_err(Error::io(&**self.location.name()))?;
+            self.position += bytes;
+        }
+        Ok(())
+    }
+
     /// The bytes of the file that were used.
     pub(super) fn position(&self) -> u64 {
         self.position
@@ -143,13 +174,29 @@ impl InputBytes {
         let mut filled = 0;
         while filled < wanted {
             control.tick()?;
-            let step = STEP_BYTES.min(wanted - filled);
-            bytes.reserve(step);
-            let read = self.by_ref().take(step as u64).read_to_end(bytes);
+            let (step, before) = (STEP_BYTES.min(wanted - filled), bytes.len());
+            // `Read::read_to_end` takes eight calls for a block. Here it is one.
+            bytes.resize(before + step, 0);
+            let read = self.read_up_to(&mut bytes[before..]);
+            bytes.truncate(before + read.as_ref().copied().unwrap_or(0));
             let read = read.map_err(Error::io(&*path))?;
             filled += read;
             if read < step {
                 break;
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Fills a buffer. Returns the number of bytes, fewer only at the end of what can be read.
+    fn read_up_to(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(filled)

@@ -3,6 +3,7 @@
 use arrow::array::RecordBatch;
 
 use super::block::Block;
+use super::unread_block::UnreadBlock;
 use crate::config::{Reading, Source};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
@@ -19,6 +20,20 @@ pub trait InputBlocks: Send {
     /// The error of a file that changed, or that the system or a server does not give. The unreadable rest of a damaged file is one
     /// bad record, the last of the file.
     fn next_block(&mut self, control: &Control) -> Result<Option<Block>>;
+
+    /// The next block, which any thread may read. A file that changes before that is found by [`InputBlocks::check_unchanged`].
+    ///
+    /// # Errors
+    ///
+    /// As [`InputBlocks::next_block`].
+    fn next_unread(&mut self, control: &Control) -> Result<Option<UnreadBlock>> {
+        Ok(self.next_block(control)?.map(UnreadBlock::from))
+    }
+
+    /// Fails with [`Error::Changed`] if a file of which blocks were given unread has changed since.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Reads only the table columns that `chooser` selects.
     fn choose_columns(&mut self, chooser: ColumnChooser);

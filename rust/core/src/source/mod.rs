@@ -17,6 +17,7 @@ mod input_blocks;
 mod reindex;
 mod sampling;
 mod sizes;
+mod unread_block;
 
 pub(crate) use block::short;
 pub use block::{Block, LineCells, RawContent, RawRecord, RecordChange};
@@ -40,3 +41,4 @@ pub use reindex::{Reindexed, RewriteDestination, reindex};
 pub use sampling::sample::Sample;
 pub(crate) use sampling::sampled_blocks::SampledBlocks;
 pub(crate) use sizes::BLOCK_BYTES;
+pub use unread_block::UnreadBlock;

@@ -126,6 +126,11 @@ impl<'a> ShapeRecogniser<'a> {
         Self { job, shapes: HashMap::new(), last: None, seen: FileKinds::default() }
     }
 
+    /// The shape of the file of `block`, if it is known.
+    pub(in crate::pipeline) fn known(&self, block: &Block) -> Option<Arc<Shape>> {
+        self.shapes.get(&block.file).cloned()
+    }
+
     /// The shape of the file of `block`, which is read of `source` in the format that `format` tells. Blocks come in input
     /// order. `named` tells files from records in memory.
     pub(in crate::pipeline) fn shape(
@@ -135,8 +140,8 @@ impl<'a> ShapeRecogniser<'a> {
         named: bool,
         format: impl FnOnce() -> String,
     ) -> Option<Arc<Shape>> {
-        if let Some(known) = self.shapes.get(&block.file) {
-            return Some(Arc::clone(known));
+        if let Some(known) = self.known(block) {
+            return Some(known);
         }
         let records = block.records().take(LOOKED_AT).map(|record| record.raw);
         let shown =

@@ -26,7 +26,7 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::Shape;
 use crate::report::ledger::{DroppedRecord, Ledger};
 use crate::report::timing::{Clock, Stage, StageWork, Stages};
-use crate::source::{Block, InputBlocks};
+use crate::source::{Block, InputBlocks, UnreadBlock};
 use crate::util::control::{Control, Phase};
 use crate::util::threads_in_order::ordered;
 
@@ -164,25 +164,32 @@ impl<'a> BlockTokenizer<'a> {
         let next = || {
             self.control.tick()?;
             let mut clock = Clock::start();
-            let Some(block) = blocks.next_block(self.control)? else { return Ok(None) };
+            let Some(mut unread) = blocks.next_unread(self.control)? else { return Ok(None) };
             clock.lap(Stage::Read);
-            let fields = &sources[block.source].reading.fields;
-            let block = self.job.transform.apply(block, fields)?;
-            clock.lap(Stage::Transform);
-            let verify = check.documents_of(block.size, seen, all);
-            seen += block.size;
-            let source = &blocks.sources()[block.source];
-            let format = || blocks.format(block.file);
-            let shape = recogniser.shape(&block, source, blocks.are_of_files(), format);
+            let mut shape = recogniser.known(unread.known());
+            if shape.is_none() || !self.job.transform.is_empty() {
+                let block = unread.read()?;
+                clock.lap(Stage::Read);
+                let source = &sources[block.source];
+                let block = self.job.transform.apply(block, &source.reading.fields)?;
+                clock.lap(Stage::Transform);
+                let format = || blocks.format(block.file);
+                shape = recogniser.shape(&block, source, are_of_files, format);
+                unread = block.into();
+            }
+            let size = unread.known().size;
+            let verify = check.documents_of(size, seen, all);
+            seen += size;
             let number = numbers.next().unwrap_or_default();
             let read = clock.stop_after(Stage::Read);
-            Ok(Some(BlockTask { number, block, shape, read, verify, wanted: None }))
+            Ok(Some(PulledBlock { number, unread, shape, read, verify }))
         };
         let worker = || {
             let mut work = self.worker(&sources, &renderers, reference, log, are_of_files);
             let mut counter = compared.as_ref().map(TurnRenderers::counter);
             let sources = &sources;
-            move |task: BlockTask| {
+            move |pulled: PulledBlock| {
+                let task = pulled.read()?;
                 let mut outcome = work(&task)?;
                 if let Some(counter) = &mut counter {
                     let BlockTask { block, shape, .. } = &task;
@@ -202,7 +209,7 @@ impl<'a> BlockTokenizer<'a> {
             end.map_or(Ok(()), Err)
         };
         let read = ordered(self.job.options.work.threads, next, worker, consume);
-        read.map_err(|error| blocks.blame(error))?;
+        read.and_then(|()| blocks.check_unchanged()).map_err(|error| blocks.blame(error))?;
         Ok(recogniser.into_seen())
     }
 
@@ -407,6 +414,25 @@ impl TokenizedBlock {
         let fingerprint = self.fingerprint.as_deref().unwrap_or_default();
         self.place = Some(log.append(number, fingerprint, &self.documents, &self.ledger)?);
         Ok(())
+    }
+}
+
+/// A block that a worker thread reads first.
+struct PulledBlock {
+    number: u64,
+    unread: UnreadBlock,
+    shape: Option<Arc<Shape>>,
+    read: Stages,
+    verify: u64,
+}
+
+impl PulledBlock {
+    fn read(self) -> Result<BlockTask> {
+        let clock = Clock::start();
+        let Self { number, unread, shape, mut read, verify } = self;
+        let block = unread.read()?;
+        read += clock.stop_after(Stage::Read);
+        Ok(BlockTask { number, block, shape, read, verify, wanted: None })
     }
 }
 

@@ -38,7 +38,7 @@ impl FrameExtent {
     }
 
     /// The number or identity of the next line.
-    pub(crate) fn next_line(&self) -> u64 {
+    pub(crate) fn next_line(&self) -> Result<u64> {
         self.lines.next_line()
     }
 }

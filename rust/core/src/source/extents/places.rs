@@ -174,7 +174,7 @@ fn places_of_frames(
                 let block = Block::new(&file.path, 0, 0, 0, content);
                 records += block.records().count() as u64;
             }
-            line = lines.next_line();
+            line = lines.next_line()?;
         }
         let behind = first_record + records;
         let is_wanted = part.records.start < behind && first_record < part.records.end;

@@ -1,16 +1,28 @@
 //! Line files: read in blocks and cut at newlines, so that one large file keeps all threads busy.
 
-use crate::error::Result;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
 use crate::report::ledger::Reason;
 use crate::source::block::{BlockContent, BlockReader};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
+use crate::source::unread_block::{LineNumber, UnreadLines, count_lines};
 use crate::util::control::Control;
+use crate::util::disk::checksummed_frames::read_at;
+use crate::util::disk::retry::retry;
+
+/// Bytes in which the last newline of a block is searched, first in few. Lines that are longer are read on the spot.
+const LOOKED_AT: [usize; 2] = [8 << 10, 64 << 10];
 
 /// The lines of one file.
 pub(crate) struct LineReader {
     input: InputBytes,
-    next_line: u64,
+    next_line: LineNumber,
+    /// The file and its size, if any thread may read blocks of it.
+    file: Option<(Arc<File>, u64)>,
     /// The bytes after the last newline.
     rest: Vec<u8>,
     /// True if the current line is too long, so that its rest is skipped.
@@ -21,17 +33,38 @@ pub(crate) struct LineReader {
 
 impl LineReader {
     pub(crate) fn new(input: InputBytes, indexed: bool) -> Self {
-        Self { input, next_line: 1, rest: Vec::new(), is_too_long: false, indexed }
+        let next_line = LineNumber::known(1);
+        Self { input, next_line, file: None, rest: Vec::new(), is_too_long: false, indexed }
+    }
+
+    /// The lines of a whole file, of which any thread may read blocks if it lies on the local disk as it is.
+    pub(crate) fn of_whole_file(input: InputBytes, indexed: bool) -> Result<Self> {
+        let file = input.shared_file()?;
+        Ok(Self { file, ..Self::new(input, indexed) })
     }
 
     /// Sets the number, or the identity, of the first line.
     pub(crate) fn starting_at(self, next_line: u64) -> Self {
-        Self { next_line, ..self }
+        Self { next_line: LineNumber::known(next_line), ..self }
     }
 
-    /// The number of the next line.
-    pub(crate) fn next_line(&self) -> u64 {
-        self.next_line
+    /// The number of the next line, once the blocks before it have been read.
+    pub(crate) fn next_line(&self) -> Result<u64> {
+        self.next_line.get()
+    }
+
+    /// The end of the last line in a part of the file, and the bytes of the part behind it, if it is easily found.
+    fn last_end(&self, file: &File, part: Range<u64>) -> Result<Option<(u64, Vec<u8>)>> {
+        for looked_at in LOOKED_AT {
+            let mut bytes = vec![0; looked_at];
+            let begin = part.end - looked_at as u64;
+            retry(|| read_at(file, &mut bytes, begin)).map_err(Error::io(&**self.input.path()))?;
+            if let Some(newline) = memchr::memrchr(b'\n', &bytes) {
+                let rest = bytes.split_off(newline + 1);
+                return Ok(Some((part.end - rest.len() as u64, rest)));
+            }
+        }
+        Ok(None)
     }
 
     /// Skips the rest of a line that is too long.
@@ -43,7 +76,7 @@ impl LineReader {
             }
             if let Some(newline) = memchr::memchr(b'\n', &self.rest) {
                 self.rest.drain(..=newline);
-                self.next_line += 1;
+                self.next_line = LineNumber::known(self.next_line.get()? + 1);
                 self.is_too_long = false;
             }
         }
@@ -67,7 +100,7 @@ impl BlockReader for LineReader {
             if bytes.len() > LONGEST_RECORD {
                 self.is_too_long = true;
                 return Ok(Some(BlockContent::Refused {
-                    line: self.next_line,
+                    line: self.next_line.get()?,
                     reason: Reason::LineTooLong,
                     message: format!("a line of more than {LONGEST_RECORD} bytes"),
                 }));
@@ -80,7 +113,7 @@ impl BlockReader for LineReader {
             self.rest = bytes.split_off(end);
         }
         if bytes.is_empty() {
-            let line = self.next_line;
+            let line = self.next_line.get()?;
             let damage = self.input.take_damage();
             return Ok(damage.map(|message| BlockContent::Broken {
                 line,
@@ -88,12 +121,39 @@ impl BlockReader for LineReader {
                 message,
             }));
         }
-        let first_line = self.next_line;
-        self.next_line += memchr::memchr_iter(b'\n', &bytes).count() as u64;
+        let first_line = self.next_line.get()?;
+        self.next_line = LineNumber::known(first_line + count_lines(&bytes));
         if first_line == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
         }
         Ok(Some(BlockContent::Lines { first_line, bytes, indexed: self.indexed }))
+    }
+
+    /// Finds the end of the next block, which [`next_content`](Self::next_content) would end at too.
+    fn next_unread(&mut self) -> Result<Option<UnreadLines>> {
+        let read = self.input.position();
+        let Some((file, size)) = self.file.as_ref().filter(|_| read > 0 && !self.is_too_long)
+        else {
+            return Ok(None);
+        };
+        let wanted = wanted_behind(self.rest.len()) as u64;
+        if self.input.is_peeked() || read + wanted >= *size {
+            return Ok(None);
+        }
+        let begin = read - self.rest.len() as u64;
+        let Some((end, rest)) = self.last_end(file, read..read + wanted)? else { return Ok(None) };
+        let (number, next_line) = LineNumber::unknown();
+        let lines = UnreadLines {
+            file: Arc::clone(file),
+            path: Arc::clone(self.input.path()),
+            bytes: begin..end,
+            first_line: std::mem::replace(&mut self.next_line, number),
+            next_line,
+            indexed: self.indexed,
+        };
+        self.input.skip(wanted)?;
+        self.rest = rest;
+        Ok(Some(lines))
     }
 
     fn position(&self) -> u64 {

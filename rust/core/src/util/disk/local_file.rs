@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 
 use fastpack_tokenize::loading::regular;
 
@@ -27,6 +28,15 @@ impl LocalFile {
             let size = file.metadata()?.len();
             Ok(Self { file, size, at: 0 })
         })
+    }
+
+    /// The file and its size, to be read by other threads too; `None` for files without a size, and where reading at a place moves
+    /// the place of the next read.
+    pub(crate) fn share(&self) -> io::Result<Option<(Arc<File>, u64)>> {
+        if self.size == 0 || cfg!(windows) {
+            return Ok(None);
+        }
+        Ok(Some((Arc::new(self.file.try_clone()?), self.size)))
     }
 
     /// The bytes before the end, as far as the system tells it.
