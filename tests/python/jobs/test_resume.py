@@ -68,6 +68,44 @@ def test_an_unfinished_run_goes_on_to_the_same_bytes(unfinished, long_corpus, to
     assert shards(unfinished) == shards(undisturbed)
 
 
+def unlisted(work):
+    """The shards in a work folder that its list does not name."""
+    listed = (work / "shards").read_bytes().count(b"\n") if (work / "shards").exists() else 0
+    return sorted(path.name for path in work.glob("train-*"))[listed:]
+
+
+def test_killed_with_several_shards_unfinished_it_goes_on_to_the_same_bytes(
+    big_corpus, tokenizer_dir, tmp_path
+):
+    small = {**OPTIONS, "format": fastpack.Format(shard_size="1MB")}
+    fastpack.pack_dir(big_corpus, tmp_path / "undisturbed", tokenizer=tokenizer_dir, **small)
+    killed = 0
+    for attempt in range(40):
+        out = tmp_path / f"out{attempt}"
+        work = out / ".fastpack"
+        process = start(big_corpus, tokenizer_dir, out, threads=8, **small)
+        # The list is read first, so a shard that is listed meanwhile is not taken for an unfinished one.
+        while process.poll() is None and not (work.exists() and len(unlisted(work)) > 2):
+            time.sleep(0.001)
+        kill(process)
+        if not work.exists() or len(unlisted(work)) < 3:
+            continue
+        killed += 1
+        assert (work / "shards.begun").exists()
+        foreign = work / "train-00999.arrow"
+        foreign.write_text("mine")
+        with pytest.raises(fastpack.OutputError, match=r"train-00999\.arrow"):
+            fastpack.pack_dir(big_corpus, out, tokenizer=tokenizer_dir, **small)
+        assert foreign.read_text() == "mine"
+        foreign.unlink()
+        fastpack.pack_dir(big_corpus, out, tokenizer=tokenizer_dir, **small)
+        assert shards(out) == shards(tmp_path / "undisturbed")
+        assert not work.exists()
+        if killed == tries(2, 10):
+            return
+    pytest.fail(f"{killed} of 40 runs were killed with several unfinished shards")
+
+
 def test_what_is_done_is_not_done_again(big_corpus, tokenizer_dir, tmp_path):
     # So large that work is left when a run reports progress for the first time.
     kill_at_work(big_corpus, tokenizer_dir, tmp_path / "out", threads=1)

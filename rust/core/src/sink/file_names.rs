@@ -35,6 +35,12 @@ pub(super) const SHARDS: &str = "shards";
 /// The name of the file that becomes [`SHARDS`] once it is written.
 pub(super) const SHARDS_NEW: &str = "shards.new";
 
+/// The name of the file in the work folder that numbers the shards that were begun while earlier ones were not listed.
+pub(super) const BEGUN: &str = "shards.begun";
+
+/// The name of the file that becomes [`BEGUN`] once it is written.
+pub(super) const BEGUN_NEW: &str = "shards.begun.new";
+
 /// The name, in the work folder, of the manifest of the output that is being replaced.
 pub(super) const REPLACED: &str = "replaced.json";
 

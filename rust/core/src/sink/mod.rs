@@ -8,7 +8,8 @@
 //! │   ├── shards            the list of the finished shards
 //! │   ├── groups/           the groups of a job that is cut into groups, each an output folder of its own
 //! │   ├── blocks            the token log: documents of finished blocks
-//! │   ├── train-00000.arrow the finished shards, and the one that is being written
+//! │   ├── shards.begun      the number of the last shard that was begun while earlier ones were not listed
+//! │   ├── train-00000.arrow the finished shards, and those that are being written
 //! │   ├── report.json       the report, once all shards are finished
 //! │   ├── manifest.json     the files that are being placed, once all are finished
 //! │   └── replaced.json     the manifest of the output that they replace, while it is removed

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::file_names::{
-    BLOCKS, BLOCKS_NEW, LOCK, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW,
-    SPLIT_HASHES, STARTED, STARTED_NEW, WORK, number_of_shard,
+    BEGUN, BEGUN_NEW, BLOCKS, BLOCKS_NEW, LOCK, MANIFEST, MANIFEST_NEW, REPLACED, REPORT, SHARDS,
+    SHARDS_NEW, SPLIT_HASHES, STARTED, STARTED_NEW, WORK, number_of_shard,
 };
+use super::shards::begun_shards;
 use super::shards::finished_list_lines::count_listed;
 use super::shards::folder_layout;
 use crate::config::identity::Identity;
@@ -18,8 +19,8 @@ use crate::util::disk::regular::{self, Links};
 /// The names that runs of a job have written into a work folder so far.
 #[derive(Debug)]
 pub(crate) struct WrittenNames {
-    /// The shards that its list names. A run writes one more before it lists that one too.
-    shards: usize,
+    /// The number of the last shard. A run writes one more than its list names, and as many more as it has recorded before.
+    last_shard: usize,
     /// The ending of its shards; `None` for any.
     extension: Option<&'static str>,
     /// The inputs, if its shards are named after them.
@@ -40,7 +41,8 @@ impl WrittenNames {
         // A list that cannot be read names none. One of another job, or a damaged one, has as many lines.
         let _ = regular::open(&work.join(SHARDS), Links::Refused)
             .and_then(|mut list| list.read_to_end(&mut text));
-        Self { shards: count_listed(&text), extension: None, inputs: None }
+        let last_shard = count_listed(&text).max(begun_shards::last(work));
+        Self { last_shard, extension: None, inputs: None }
     }
 
     /// True if a run has written a file of this name.
@@ -48,10 +50,10 @@ impl WrittenNames {
         let is_as_shards = |extension: &str| self.extension.is_none_or(|it| it == extension);
         match (&self.inputs, number_of_shard(name), name.rsplit_once('.')) {
             (None, Some(number), Some((_, extension))) => {
-                number <= self.shards && is_as_shards(extension)
+                number <= self.last_shard && is_as_shards(extension)
             }
             (Some(inputs), _, Some((stem, extension))) if is_as_shards(extension) => {
-                inputs.name(stem, self.shards) || is_unnumbered(name)
+                inputs.name(stem, self.last_shard) || is_unnumbered(name)
             }
             _ => is_unnumbered(name),
         }
@@ -119,6 +121,8 @@ pub(super) fn is_of_any_job(name: &str) -> bool {
         STARTED_NEW,
         SHARDS,
         SHARDS_NEW,
+        BEGUN,
+        BEGUN_NEW,
         BLOCKS,
         BLOCKS_NEW,
         REPORT,

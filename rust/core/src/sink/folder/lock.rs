@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
-use crate::sink::file_names::{LOCK, SHARDS, STARTED, WORK};
+use crate::sink::file_names::{BEGUN, LOCK, SHARDS, STARTED, WORK};
 use crate::sink::shared_failure::SharedFailure;
 use crate::sink::work_names::{self, WrittenNames};
 use crate::util::control::Control;
@@ -130,10 +130,10 @@ impl Lock {
         WorkFiles { work: &self.work, job, written: OnceCell::new() }
     }
 
-    /// Removes all files of `job` from the work folder but the lock and those that `kept` accepts by name. The list of shards and
-    /// the record of the started job go last, because they say whose the other files are.
+    /// Removes all files of `job` from the work folder but the lock and those that `kept` accepts by name. The records of shards and
+    /// that of the started job go last, because they say whose the other files are.
     pub(crate) fn clear(&self, job: &Identity, kept: impl Fn(&str) -> bool) -> Result<()> {
-        let mut last = [None, None];
+        let mut last = [None, None, None];
         let files = self.files(job);
         let remove = |path: PathBuf| -> Result<()> {
             let Some(proof) = prove(&files, &path) else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Lock {
             if path.file_name().is_some_and(stays) {
                 continue;
             }
-            match [SHARDS, STARTED].iter().position(|name| path.ends_with(name)) {
+            match [BEGUN, SHARDS, STARTED].iter().position(|name| path.ends_with(name)) {
                 Some(at) => last[at] = Some(path),
                 None => remove(path)?,
             }

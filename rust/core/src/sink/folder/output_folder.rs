@@ -23,12 +23,14 @@ use crate::sink::bucket::uploads::Uploads;
 use crate::sink::file_names::BLOCKS;
 use crate::sink::formats::cells::ColumnNumbers;
 use crate::sink::manifest::WrittenShard;
+use crate::sink::shards::begun_shards;
 use crate::sink::shards::finished_list::FinishedList;
 use crate::sink::shards::folder_layout::FolderLayout;
 use crate::sink::shards::row_threads::RowThreads;
 use crate::sink::shards::shard::Shard;
 use crate::sink::shards::shard_names::{ShardSeries, is_of_input};
 use crate::sink::shards::shard_size::ShardSize;
+use crate::sink::shards::shards_in_order::ShardsInOrder;
 use crate::sink::shared_failure::SharedFailure;
 use crate::util::control::Control;
 use crate::util::disk::removal::remove_empty;
@@ -52,7 +54,8 @@ pub struct OutputFolder {
     pub(super) arrangement: FolderLayout,
     /// The series of the current shards.
     pub(super) series: Box<ShardSeries>,
-    pub(super) shard: Option<Box<Shard>>,
+    /// The shards that are not finished.
+    pub(super) open: ShardsInOrder,
     pub(super) threads: RowThreads,
     /// The time that shards took, of those finished since the last [`OutputFolder::settle`].
     pub(super) spent: Stages,
@@ -98,10 +101,10 @@ impl OutputFolder {
         self.now
     }
 
-    /// Ends the current shard, and starts the series of shards named after `stem`, after those that are
+    /// Ends the current series of shards, and starts that of shards named after `stem`, after those that are
     /// whole. Returns the rows of the whole ones.
     pub fn begin(&mut self, stem: String) -> Result<u64> {
-        self.close_shard()?;
+        self.end_series()?;
         let behind = match &*self.series {
             ShardSeries::Split(_) => 0,
             ShardSeries::Input { behind, .. } => behind + self.in_series(),
@@ -111,33 +114,59 @@ impl OutputFolder {
     }
 
     fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        let mut shard = if let Some(shard) = self.shard.take() {
-            shard
-        } else {
-            if let ShardSeries::Split(_) = *self.series {
-                // Unlisted shards up to the next number are known as this job's.
-                self.list.sync()?;
-            }
-            let path = self.work().join(self.next_shard());
-            Box::new(Shard::create(&path, self.coding, &batch.schema(), &self.threads)?)
-        };
-        shard.write(batch)?;
-        self.shard = Some(shard);
-        Ok(())
+        while let Some((file, spent)) = self.open.next_whole()? {
+            self.spent += spent;
+            self.list_finished(file)?;
+        }
+        if !self.open.has_current() {
+            let shard = self.create_shard(batch)?;
+            self.open.begin(shard);
+        }
+        self.open.write(batch)
     }
 
-    pub(super) fn close_shard(&mut self) -> Result<()> {
-        if let Some(shard) = self.shard.take() {
-            let (file, spent) = shard.close(self.next_shard())?;
+    /// Creates the next shard, of rows like these. First it is known as this job's: unlisted shards up to the next number are.
+    fn create_shard(&self, batch: &RecordBatch) -> Result<Shard> {
+        if let ShardSeries::Split(_) = *self.series {
+            self.list.sync()?;
+        }
+        let work = self.work();
+        if self.open.ended() > 0 {
+            begun_shards::record(
+                self.files.len() + self.open.ended(),
+                work,
+                &self.files_of_work(),
+            )?;
+        }
+        let path = work.join(self.next_shard());
+        Shard::create(&path, self.coding, &batch.schema(), &self.threads)
+    }
+
+    /// Ends the current shard. Threads write the rest of it meanwhile.
+    fn end_shard(&mut self) -> Result<()> {
+        let name = self.next_shard();
+        self.size.begin();
+        self.open.end(name)
+    }
+
+    /// Ends the current shard, and waits for all.
+    pub(super) fn end_series(&mut self) -> Result<()> {
+        self.end_shard()?;
+        self.wait_for_ended()
+    }
+
+    /// Waits for the shards that have ended.
+    fn wait_for_ended(&mut self) -> Result<()> {
+        while let Some((file, spent)) = self.open.wait_for_next()? {
             self.spent += spent;
             self.list_finished(file)?;
         }
         Ok(())
     }
 
-    /// The name of the current shard.
+    /// The name of the current shard, or of the next one.
     fn next_shard(&self) -> String {
-        self.series.name(self.in_series(), self.coding.format)
+        self.series.name(self.in_series() + self.open.ended(), self.coding.format)
     }
 
     /// The number of finished shards of the current series.
@@ -154,7 +183,7 @@ impl OutputFolder {
             lock.publish_failure(self.job.name(), failure);
         }
         if self.cannot_resume || !error.may_pass() {
-            self.shard = None;
+            self.open = ShardsInOrder::default();
             self.threads.end();
             self.placed.move_back();
             let _ = self.clear(|_| false);
@@ -185,9 +214,9 @@ impl Sink for OutputFolder {
         self.files.iter().map(|file| file.rows).sum::<u64>() - self.earlier_rows
     }
 
-    /// Ends the current shard.
+    /// Ends the current series of shards.
     fn begin_split(&mut self, split: Split) -> Result<()> {
-        self.close_shard()?;
+        self.end_series()?;
         *self.series = ShardSeries::Split(split);
         Ok(())
     }
@@ -201,7 +230,7 @@ impl Sink for OutputFolder {
     /// The shard of a row depends on the rows alone: a batch is cut where a shard is full.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         // An empty batch becomes a shard only if there is no other.
-        if batch.num_rows() == 0 && self.in_series() > 0 {
+        if batch.num_rows() == 0 && self.in_series() + self.open.ended() > 0 {
             return Ok(());
         }
         let columns: Vec<ColumnNumbers<'_>> =
@@ -210,7 +239,7 @@ impl Sink for OutputFolder {
         for row in 0..batch.num_rows() {
             if self.size.is_full() {
                 self.append(&batch.slice(start, row - start))?;
-                self.close_shard()?;
+                self.end_shard()?;
                 start = row;
             }
             self.size.add_row(&columns, row);
@@ -223,17 +252,16 @@ impl Sink for OutputFolder {
     }
 
     fn settle(&mut self) -> Result<Stages> {
-        if let Some(shard) = &mut self.shard {
-            self.spent += shard.settle()?;
-        }
+        self.spent += self.open.settle()?;
+        self.wait_for_ended()?;
         Ok(std::mem::take(&mut self.spent))
     }
 }
 
 impl Drop for OutputFolder {
     fn drop(&mut self) {
-        // A failure has nobody to be reported to. The unfinished shard is removed, by the next run if it stays.
-        self.shard = None;
+        // A failure has nobody to be reported to. Unfinished shards are removed by the next run.
+        self.open = ShardsInOrder::default();
         self.threads.end();
         self.placed.move_back();
         self.lock = None;
@@ -246,7 +274,7 @@ impl Drop for OutputFolder {
 
 impl fmt::Debug for OutputFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Folder")
+        f.debug_struct("OutputFolder")
             .field("dir", &self.dir)
             .field("files", &self.files)
             .finish_non_exhaustive()

@@ -43,7 +43,7 @@ impl OutputFolder {
         tokens: Option<TokensFile>,
         others: Vec<(String, Vec<u8>)>,
     ) -> Result<()> {
-        self.close_shard()?;
+        self.end_series()?;
         let wrote = !self.files.is_empty() || tokens.is_some();
         assert!(wrote, "a job writes at least one batch, if an empty one");
         self.refuse_changed(tokens.as_ref())?;

@@ -23,6 +23,7 @@ use crate::sink::shards::folder_layout::FolderLayout;
 use crate::sink::shards::row_threads::RowThreads;
 use crate::sink::shards::shard_names::ShardSeries;
 use crate::sink::shards::shard_size::ShardSize;
+use crate::sink::shards::shards_in_order::ShardsInOrder;
 use crate::util::control::Control;
 use crate::util::disk::regular;
 
@@ -62,7 +63,7 @@ pub(in crate::sink) fn prepare(
         size: ShardSize::of(output.shard_bytes),
         arrangement,
         series: Box::new(ShardSeries::Split(Split::Train)),
-        shard: None,
+        open: ShardsInOrder::default(),
         threads: RowThreads::new(control),
         spent: Stages::default(),
         files: Vec::new(),

@@ -83,7 +83,7 @@ impl OutputFolder {
         &mut self,
         shards: &'a [(PathBuf, WrittenShard)],
     ) -> Result<Vec<(&'a Path, WrittenShard)>> {
-        self.close_shard()?;
+        self.end_series()?;
         let numbers = self.in_series()..;
         let named = shards.iter().zip(numbers).map(|((from, shard), number)| {
             let name = self.series.name(number, self.coding.format);

@@ -24,7 +24,6 @@ impl OutputFolder {
             uploads.take(&self.work().join(&file.name), &file);
         }
         self.files.push(file);
-        self.size.begin();
         Ok(())
     }
 }

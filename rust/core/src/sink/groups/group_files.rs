@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::sink::file_names::{
-    GROUPS, GROUPS_REMOVED, MANIFEST, SHARDS, TOKENS, WORK, number_of_shard,
+    BEGUN, GROUPS, GROUPS_REMOVED, MANIFEST, SHARDS, TOKENS, WORK, number_of_shard,
 };
 use crate::sink::manifest::Manifest;
 use crate::sink::work_names::{WrittenNames, is_of_any_job};
@@ -234,8 +234,8 @@ pub(crate) fn remove_group(folder: &Path) {
     if regular::is_folder(&work) {
         let entries = fs::read_dir(&work).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        // The list of shards says which of them are fastpack's.
-        paths.sort_unstable_by_key(|path| path.ends_with(SHARDS));
+        // The records of shards say which of them are fastpack's.
+        paths.sort_unstable_by_key(|path| [BEGUN, SHARDS].iter().any(|name| path.ends_with(name)));
         for path in &paths {
             remove_own(path);
         }

@@ -10,6 +10,9 @@ use crate::util::disk::writeback::{CachePolicy, Writeback};
 /// Buffers of one write: the most that systems take at a time.
 const BUFFERS: usize = 1024;
 
+/// Bytes that a disk takes in some hundredths of a second.
+const LARGE: u64 = 16 << 20;
+
 /// A file that is written from its beginning to its end, and to the disk meanwhile.
 pub(super) struct DiskFile {
     file: File,
@@ -50,6 +53,11 @@ impl DiskFile {
             }
         }
         Ok(())
+    }
+
+    /// True if so much was written that the end may wait long for the disk.
+    pub(super) fn is_large(&self) -> bool {
+        self.bytes > LARGE
     }
 
     /// Counts bytes as written that are not.

@@ -17,9 +17,9 @@ use crate::util::disk::regular::Links;
 
 /// The file that lists the finished shards.
 ///
-/// A shard is on the disk before its line is written, and its line before the next shard of its split is begun: if a
-/// line is lost in a power cut, one shard is made again, and at most one shard is unlisted. The hash of a line covers all lines before it
-/// and the job: a line that was changed, added, lost or moved ends the list.
+/// A shard is on the disk before its line is written. Before a shard of a split is begun, either all earlier ones have lines on the
+/// disk, or its number is recorded by [`begun_shards`](super::begun_shards): unlisted shards of a killed run are known by that. The
+/// hash of a line covers all lines before it and the job: a line that was changed, added, lost or moved ends the list.
 #[derive(Debug)]
 pub(crate) struct FinishedList {
     path: PathBuf,

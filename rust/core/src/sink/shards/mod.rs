@@ -1,5 +1,6 @@
 //! Files of rows, and their names.
 
+pub(super) mod begun_shards;
 mod disk_file;
 pub(super) mod finished_list;
 pub(super) mod finished_list_lines;
@@ -10,5 +11,6 @@ pub(super) mod shard;
 mod shard_file;
 pub(super) mod shard_names;
 pub(super) mod shard_size;
+pub(super) mod shards_in_order;
 #[cfg(test)]
 pub(crate) mod simulated_rows;

@@ -1,4 +1,4 @@
-//! [`Shard`]: one file of rows, hashed as it is written.
+//! [`Shard`]: one file of rows, hashed as it is written, and [`EndedShard`], which takes no more of them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,18 @@ use crate::sink::manifest::WrittenShard;
 
 /// A file of rows that is being written.
 pub(crate) struct Shard {
-    file: Arc<ShardFile>,
-    /// Rows that are handed over once others follow: the last ones are encoded by the thread that closes the shard.
+    file: AwaitedFile,
+    /// Rows that are handed over once others follow: the last ones may be encoded by the thread that ends the shard.
     last: Vec<RecordBatch>,
     /// The row group that is being filled, in a format that has some.
     groups: Option<RowGroups>,
+    count: u64,
+}
+
+/// A file of rows that takes no more of them, and that threads write.
+pub(crate) struct EndedShard {
+    file: AwaitedFile,
+    name: String,
     count: u64,
 }
 
@@ -32,7 +39,7 @@ impl Shard {
         schema: &SchemaRef,
         threads: &RowThreads,
     ) -> Result<Self> {
-        let file = ShardFile::begin(path, coding, schema, threads)?;
+        let file = AwaitedFile(ShardFile::begin(path, coding, schema, threads)?);
         let groups = (coding.format == Format::Parquet).then(RowGroups::default);
         Ok(Self { file, last: Vec::new(), groups, count: 0 })
     }
@@ -40,7 +47,7 @@ impl Shard {
     /// A file whose rows are written as they are.
     #[cfg(test)]
     pub(super) fn of(file: Arc<ShardFile>) -> Self {
-        Self { file, last: Vec::new(), groups: None, count: 0 }
+        Self { file: AwaitedFile(file), last: Vec::new(), groups: None, count: 0 }
     }
 
     /// Appends rows.
@@ -56,34 +63,53 @@ impl Shard {
 
     /// Waits until all units of rows that are complete are encoded, and full pieces written.
     pub(crate) fn settle(&mut self) -> Result<Stages> {
-        if !self.last.is_empty() {
-            self.file.write(std::mem::take(&mut self.last))?;
+        let Self { file: AwaitedFile(file), last, .. } = self;
+        if !last.is_empty() {
+            file.write(std::mem::take(last))?;
         }
-        self.file.settle()?;
-        Ok(self.file.take_spent())
+        file.settle()?;
+        Ok(file.take_spent())
     }
 
-    /// Writes the rest to the disk, and returns the manifest entry of the file under the name `name`, and the time that encoding
-    /// took.
-    pub(crate) fn close(mut self, name: String) -> Result<(WrittenShard, Stages)> {
+    /// Hands over the rest of the rows. Threads write it, under the name `name` in the manifest.
+    pub(crate) fn end(mut self, name: String) -> Result<EndedShard> {
         let rest = self.groups.as_mut().map(RowGroups::rest).unwrap_or_default();
         if !rest.is_empty() {
             self.hand_over(rest)?;
         }
-        let (bytes, hash) = self.file.finish(std::mem::take(&mut self.last), self.count)?;
-        let blake3 = hash.whole.to_hex().to_string();
-        let file = WrittenShard { name, rows: self.count, bytes, blake3, parts: hash.parts };
-        Ok((file, self.file.take_spent()))
+        let Self { file, last, count, .. } = self;
+        file.0.end(last, count)?;
+        Ok(EndedShard { file, name, count })
     }
 
     fn hand_over(&mut self, unit: Vec<RecordBatch>) -> Result<()> {
         let before = std::mem::replace(&mut self.last, unit);
-        if before.is_empty() { Ok(()) } else { self.file.write(before) }
+        if before.is_empty() { Ok(()) } else { self.file.0.write(before) }
     }
 }
 
-impl Drop for Shard {
+impl EndedShard {
+    /// True if waiting for it takes no time.
+    pub(crate) fn is_done(&self) -> bool {
+        self.file.0.has_ended()
+    }
+
+    /// Waits until the file lies on the disk. Returns its entry in the manifest, and the time that writing it took on all threads.
+    pub(crate) fn wait(self) -> Result<(WrittenShard, Stages)> {
+        let Self { file: AwaitedFile(file), name, count } = &self;
+        let (bytes, hash) = file.wait_for_end()?;
+        let blake3 = hash.whole.to_hex().to_string();
+        let (name, rows) = (name.clone(), *count);
+        let shard = WrittenShard { name, rows, bytes, blake3, parts: hash.parts };
+        Ok((shard, file.take_spent()))
+    }
+}
+
+/// A file that somebody waits for. It is given up when this is dropped.
+struct AwaitedFile(Arc<ShardFile>);
+
+impl Drop for AwaitedFile {
     fn drop(&mut self) {
-        self.file.stop();
+        self.0.stop();
     }
 }

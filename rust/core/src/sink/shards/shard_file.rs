@@ -5,16 +5,17 @@
 //! ```
 //!
 //! Units of rows are encoded in any order, and so are pieces hashed. The thread that completes the next one places or writes it,
-//! and those behind it that are complete already. No thread blocks for the order.
+//! and those behind it that are complete already. No thread blocks for the order. The thread that writes the last full piece of a file
+//! that has ended also ends it on the disk, so several files are written side by side.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread::JoinHandle;
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
@@ -23,7 +24,7 @@ use arrow::record_batch::RecordBatch;
 use blake3::hazmat::ChainingValue;
 
 use super::disk_file::DiskFile;
-use super::row_threads::RowThreads;
+use super::row_threads::{BytesInHand, POLL, RowThreads};
 use super::row_work::RowWork;
 use crate::config::{Format, RowEncoding};
 use crate::error::{Error, Result};
@@ -31,10 +32,8 @@ use crate::report::timing::{Clock, Stage, Stages};
 use crate::sink::formats::{EncodedRows, Envelope, RowEncoder, msgpack_head};
 use crate::util::control::Control;
 use crate::util::disk::file_hash::{FileHash, PIECE, hash_of_piece};
+use crate::util::start_thread;
 use crate::util::thread_pool::TaskQueue;
-
-/// The interval at which a waiting call looks for Ctrl-C.
-const POLL: Duration = Duration::from_millis(50);
 
 /// The bytes around the rows of a file, and the work on the rows.
 pub(super) struct ShardContent {
@@ -63,8 +62,8 @@ pub(super) struct ShardFile {
     /// True for a format that has the number of rows at its beginning.
     counts: bool,
     tasks: TaskQueue,
-    /// Bytes of rows, encoded or not, that may be in hand.
-    room: Arc<AtomicU64>,
+    /// The rows of all files.
+    in_hand: Arc<BytesInHand>,
     control: Arc<Control>,
     state: Mutex<EncodingState>,
     moved: Condvar,
@@ -93,8 +92,18 @@ struct EncodingState {
     first: Vec<Buffer>,
     /// The file, unless a thread writes to it.
     disk: Option<DiskFile>,
-    /// Bytes in hand.
-    bytes: u64,
+    /// Bytes of rows, encoded or not, that are not placed.
+    unplaced: u64,
+    /// Bytes of this file that are counted as in hand.
+    counted: u64,
+    /// The number of all rows, once no more come.
+    rows: Option<u64>,
+    /// The last work on the file, until a thread takes it.
+    ending: Option<FileEnd>,
+    /// The thread that ends a large file.
+    thread: Option<JoinHandle<()>>,
+    /// The bytes of the file and its hashes, once it lies on the disk.
+    ended: Option<(u64, FileHash)>,
     failure: Option<ShardFailure>,
     spent: Stages,
 }
@@ -103,6 +112,16 @@ struct EncodingState {
 enum ShardFailure {
     Error(Error),
     Panic(Box<dyn Any + Send>),
+}
+
+/// What is left of a file of which all full pieces are written.
+struct FileEnd {
+    disk: DiskFile,
+    last: OpenPiece,
+    /// The first piece, if it is hashed at the end.
+    first: Vec<Buffer>,
+    /// The hashes of full pieces.
+    hashes: Vec<ChainingValue>,
 }
 
 /// The piece of a file that is being filled.
@@ -154,7 +173,12 @@ impl ShardFile {
             written: 0,
             first: Vec::new(),
             disk: Some(disk),
-            bytes: 0,
+            unplaced: 0,
+            counted: 0,
+            rows: None,
+            ending: None,
+            thread: None,
+            ended: None,
             failure: None,
             spent: Stages::default(),
         };
@@ -163,7 +187,7 @@ impl ShardFile {
             work,
             counts,
             tasks: threads.queue().clone(),
-            room: Arc::clone(&threads.room),
+            in_hand: Arc::clone(&threads.in_hand),
             control: Arc::clone(&threads.control),
             state: Mutex::new(state),
             moved: Condvar::new(),
@@ -173,15 +197,20 @@ impl ShardFile {
 
     /// Hands rows over to the threads, once they have room for them.
     pub(super) fn write(self: &Arc<Self>, rows: Vec<RecordBatch>) -> Result<()> {
-        let number = {
-            let state = self.lock();
-            let mut state = self
-                .wait(state, |state| state.bytes <= self.room.load(Relaxed) || !state.is_busy())?;
-            state.number_unit(bytes_of(&rows))
-        };
+        self.in_hand.wait_for_room(|| self.check(&mut self.lock()))?;
+        let number = self.take_unit(&rows);
         let file = Arc::clone(self);
         self.tasks.run(Box::new(move || file.run_task(|| file.encode(number, rows))));
         Ok(())
+    }
+
+    /// Counts a unit of rows, and returns its number.
+    fn take_unit(&self, rows: &[RecordBatch]) -> usize {
+        let mut state = self.lock();
+        state.unplaced += bytes_of(rows);
+        state.units += 1;
+        self.count(&mut state);
+        state.units - 1
     }
 
     /// Waits until all rows that were handed over are encoded, and all full pieces written.
@@ -195,35 +224,88 @@ impl ShardFile {
         mem::take(&mut self.lock().spent)
     }
 
-    /// Writes the last rows, on this thread, and the end of the file to the disk; `count` is the number of all rows. Returns the
-    /// bytes of the file and its hashes.
-    pub(super) fn finish(
-        self: &Arc<Self>,
-        rows: Vec<RecordBatch>,
-        count: u64,
-    ) -> Result<(u64, FileHash)> {
-        if !rows.is_empty() {
-            let number = self.lock().number_unit(bytes_of(&rows));
-            self.encode(number, rows)?;
+    /// Takes the last rows; `count` is the number of all. Once they are written, the threads end the file.
+    ///
+    /// A file that has nothing in hand but these is ended on this thread.
+    pub(super) fn end(self: &Arc<Self>, rows: Vec<RecordBatch>, count: u64) -> Result<()> {
+        let is_idle = !self.lock().is_busy();
+        if is_idle && !rows.is_empty() {
+            let number = self.take_unit(&rows);
+            self.run_task(|| self.encode(number, rows));
+        } else if !rows.is_empty() {
+            self.write(rows)?;
         }
-        let mut state = self.wait(self.lock(), |state| state.placed == state.units)?;
-        let clock = Clock::start();
-        let envelope = state.envelope.take().expect("a file ends once");
-        let mut full = Vec::new();
-        let end = envelope.finish().map_err(|error| self.failed(error))?;
-        for buffer in end {
-            state.open.push(buffer, &mut full);
-        }
+        self.lock().rows = Some(count);
+        self.run_task(|| self.end_if_written());
+        Ok(())
+    }
+
+    /// True if the file lies on the disk, or has failed.
+    pub(super) fn has_ended(&self) -> bool {
+        let state = self.lock();
+        state.ended.is_some() || state.failure.is_some()
+    }
+
+    /// Waits until the file lies on the disk. Returns its bytes and its hashes.
+    pub(super) fn wait_for_end(&self) -> Result<(u64, FileHash)> {
+        let mut state = self.wait(self.lock(), |state| state.ended.is_some())?;
+        let ended = state.ended.take().expect("it was waited for");
+        let thread = state.thread.take();
         drop(state);
-        for piece in full {
-            self.hash_and_write(piece)?;
+        if let Some(thread) = thread {
+            // It has done its work, and ends.
+            let _ = thread.join();
         }
-        let mut state = self.wait(self.lock(), |state| !state.is_busy())?;
-        let mut disk = state.disk.take().expect("no thread writes");
-        let mut last = mem::take(&mut state.open);
-        let (mut hashes, mut first) = (mem::take(&mut state.hashes), mem::take(&mut state.first));
-        drop(state);
         self.control.tick()?;
+        Ok(ended)
+    }
+
+    /// Places the end of a file of which all rows are placed, and ends it on the disk once all full pieces are written.
+    fn end_if_written(self: &Arc<Self>) -> Result<()> {
+        let clock = Clock::start();
+        let mut state = self.lock();
+        let Some(count) = state.rows else { return Ok(()) };
+        if state.placed == state.units
+            && let Some(envelope) = state.envelope.take()
+        {
+            let mut full = Vec::new();
+            for buffer in envelope.finish().map_err(|error| self.failed(error))? {
+                state.open.push(buffer, &mut full);
+            }
+            self.count(&mut state);
+            drop(state);
+            self.hash(full);
+            state = self.lock();
+        }
+        if state.envelope.is_some() || state.written < state.open.number {
+            return Ok(());
+        }
+        let Some(disk) = state.disk.take() else { return Ok(()) };
+        let is_large = disk.is_large();
+        let none = OpenPiece { number: state.open.number, ..OpenPiece::default() };
+        state.ending = Some(FileEnd {
+            disk,
+            last: mem::replace(&mut state.open, none),
+            first: mem::take(&mut state.first),
+            hashes: mem::take(&mut state.hashes),
+        });
+        state.spent += clock.stop_after(Stage::Write);
+        if is_large {
+            // It may wait long for the disk: neither another task nor a cancelled call waits with it.
+            let file = Arc::clone(self);
+            let end = move || file.run_task(|| file.end_on_disk(count));
+            state.thread = start_thread::start("fastpack-sync", end).ok();
+        }
+        let has_thread = state.thread.is_some();
+        drop(state);
+        if has_thread { Ok(()) } else { self.end_on_disk(count) }
+    }
+
+    /// Writes the last piece, and syncs the file.
+    fn end_on_disk(&self, count: u64) -> Result<()> {
+        let clock = Clock::start();
+        let Some(end) = self.lock().ending.take() else { return Ok(()) };
+        let FileEnd { mut disk, mut last, mut first, mut hashes } = end;
         let io_error = |error| Error::io(&self.path)(error);
         let begun = last.number;
         if self.counts {
@@ -250,17 +332,45 @@ impl ShardFile {
         };
         let synced = disk.sync().map_err(io_error)?;
         assert_eq!(synced, bytes, "all pieces were written");
-        self.lock().spent += clock.stop_after(Stage::Write);
-        Ok((bytes, hash))
+        let mut state = self.lock();
+        state.ended = Some((bytes, hash));
+        state.spent += clock.stop_after(Stage::Write);
+        drop(state);
+        self.moved.notify_all();
+        Ok(())
     }
 
-    /// Ends the work, since nobody waits for the file any more.
+    /// Hands pieces over to be hashed, before all other tasks.
+    fn hash(self: &Arc<Self>, full: Vec<FullPiece>) {
+        for piece in full {
+            let file = Arc::clone(self);
+            let task = move || file.run_task(|| file.hash_and_write(piece));
+            self.tasks.run_first(Box::new(task));
+        }
+    }
+
+    /// Counts the bytes that this file has in hand.
+    fn count(&self, state: &mut EncodingState) {
+        let bytes = if self.is_given_up() { 0 } else { state.bytes_in_hand() };
+        let before = mem::replace(&mut state.counted, bytes);
+        if before != bytes {
+            self.in_hand.change(before, bytes);
+        }
+    }
+
+    /// Gives the file up: a task has failed, or nobody waits for it any more.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Relaxed);
+        // Other files have room then.
+        self.count(&mut self.lock());
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.stopped.load(Relaxed)
     }
 
     fn is_stopped(&self) -> bool {
-        self.stopped.load(Relaxed) || self.control.is_cancelled()
+        self.is_given_up() || self.control.is_cancelled()
     }
 
     /// Encodes a unit of rows, and places the next unit of the file.
@@ -276,22 +386,19 @@ impl ShardFile {
         }
         let mut full = Vec::new();
         let mut state = self.lock();
-        state.bytes = (state.bytes + encoded.bytes()).saturating_sub(before);
+        state.unplaced = state.unplaced + encoded.bytes() - before;
         state.encoded.insert(number, encoded);
         state.place(&mut full).map_err(|error| self.failed(error))?;
+        self.count(&mut state);
         state.spent += clock.stop_after(Stage::Write);
         drop(state);
         self.moved.notify_all();
-        for piece in full {
-            let file = Arc::clone(self);
-            let task = move || file.run_task(|| file.hash_and_write(piece));
-            self.tasks.run_first(Box::new(task));
-        }
-        Ok(())
+        self.hash(full);
+        self.end_if_written()
     }
 
     /// Hashes a piece, and writes the pieces that are next in the file, unless another thread does it.
-    fn hash_and_write(&self, FullPiece { number, buffers }: FullPiece) -> Result<()> {
+    fn hash_and_write(self: &Arc<Self>, FullPiece { number, buffers }: FullPiece) -> Result<()> {
         let clock = Clock::start();
         let is_hashed_last = self.counts && number == 0;
         let hash = if is_hashed_last {
@@ -318,7 +425,7 @@ impl ShardFile {
                     return Err(Error::io(&self.path)(error));
                 }
                 state.written += 1;
-                state.bytes = state.bytes.saturating_sub(PIECE as u64);
+                self.count(&mut state);
                 self.moved.notify_all();
             }
             state.disk = Some(disk);
@@ -326,7 +433,7 @@ impl ShardFile {
         state.spent += clock.stop_after(Stage::Write);
         drop(state);
         self.moved.notify_all();
-        Ok(())
+        self.end_if_written()
     }
 
     /// Does a task's work, and keeps its failure for the thread that waits.
@@ -352,17 +459,21 @@ impl ShardFile {
         is_done: impl Fn(&EncodingState) -> bool,
     ) -> Result<MutexGuard<'a, EncodingState>> {
         loop {
-            match state.failure.take() {
-                Some(ShardFailure::Error(error)) => return Err(error),
-                Some(ShardFailure::Panic(panic)) => resume_unwind(panic),
-                None => {}
-            }
+            self.check(&mut state)?;
             if is_done(&state) {
                 return Ok(state);
             }
-            self.control.tick()?;
             let waited = self.moved.wait_timeout(state, POLL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Fails if a task has failed, or the run is cancelled.
+    fn check(&self, state: &mut EncodingState) -> Result<()> {
+        match state.failure.take() {
+            Some(ShardFailure::Error(error)) => Err(error),
+            Some(ShardFailure::Panic(panic)) => resume_unwind(panic),
+            None => self.control.tick(),
         }
     }
 
@@ -385,11 +496,9 @@ impl EncodingState {
         self.placed < self.units || self.written < self.open.number || self.disk.is_none()
     }
 
-    /// Counts a unit of rows, and returns its number.
-    fn number_unit(&mut self, bytes: u64) -> usize {
-        self.bytes += bytes;
-        self.units += 1;
-        self.units - 1
+    /// Bytes of rows, encoded or not, that are not written, but for the piece that is being filled.
+    fn bytes_in_hand(&self) -> u64 {
+        self.unplaced + (self.open.number - self.written) as u64 * PIECE as u64
     }
 
     /// Places the encoded rows that are next, and adds the pieces that become full.
@@ -397,11 +506,8 @@ impl EncodingState {
         let envelope = self.envelope.as_mut().expect("the file has not ended");
         while let Some(rows) = self.encoded.remove(&self.placed) {
             self.placed += 1;
-            let before = rows.bytes();
-            let buffers = envelope.place(rows)?;
-            let after: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
-            self.bytes = (self.bytes + after).saturating_sub(before);
-            for buffer in buffers {
+            self.unplaced -= rows.bytes();
+            for buffer in envelope.place(rows)? {
                 self.open.push(buffer, full);
             }
         }
@@ -587,7 +693,7 @@ mod tests {
                 {
                     let file = with_at_most(started, || {
                         let threads = threads(number);
-                        threads.room.store(room, Relaxed);
+                        threads.limit(threads.number(), room);
                         let schema = batches[0].schema();
                         let shard = Shard::create(&path, coding, &schema, &threads);
                         let mut shard = shard.expect("room");
@@ -595,7 +701,8 @@ mod tests {
                             shard.write(batch).expect("room");
                         }
                         shard.settle().expect("room");
-                        shard.close("shard".to_owned()).expect("a disk").0
+                        let ended = shard.end("shard".to_owned()).expect("room");
+                        ended.wait().expect("a disk").0
                     });
                     let case = format!("{coding:?}, {count} batches of {tokens}, {number} threads");
                     assert!(std::fs::read(&path).expect("the file") == expected, "{case}");
@@ -642,7 +749,8 @@ mod tests {
             let content = ShardContent::new(coding, &schema).expect("a schema");
             let file = ShardFile::of(DiskFile::of(file), full, content, &threads);
             let written = batches.into_iter().try_for_each(|batch| file.write(vec![batch]));
-            let failed = written.and_then(|()| file.finish(Vec::new(), 0).map(drop));
+            let ended = written.and_then(|()| file.end(Vec::new(), 0));
+            let failed = ended.and_then(|()| file.wait_for_end().map(drop));
             assert!(
                 matches!(failed, Err(Error::Io { source, .. }) if source.kind() == ErrorKind::StorageFull)
             );
@@ -656,7 +764,7 @@ mod tests {
             RowEncoding { format: Format::Jsonl, layout: RowLayout::Full, compression: None };
         let control = Control::default();
         let threads = RowThreads::new(&control);
-        threads.room.store(0, Relaxed);
+        threads.limit(threads.number(), 0);
         let batches = batches(20, 70_001);
         let path = dir.path().join("shard");
         let file = ShardFile::begin(&path, coding, &batches[0].schema(), &threads).expect("room");
@@ -682,7 +790,7 @@ mod tests {
             let mut shard = shard.expect("room");
             batches.iter().try_for_each(|batch| shard.write(batch)).expect("room");
             control.cancel();
-            let closed = shard.close("shard".to_owned()).map(drop);
+            let closed = shard.end("shard".to_owned()).and_then(|it| it.wait().map(drop));
             assert!(matches!(closed, Err(Error::Cancelled)), "{format:?}: {closed:?}");
         }
     }

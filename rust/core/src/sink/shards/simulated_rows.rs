@@ -19,6 +19,7 @@ use super::row_threads::RowThreads;
 use super::row_work::RowWork;
 use super::shard::Shard;
 use super::shard_file::{ShardContent, ShardFile};
+use super::shards_in_order::ShardsInOrder;
 use crate::error::{Error, Result as FileResult};
 use crate::sink::formats::{EncodedRows, Envelope, RowEncoder};
 use crate::util::control::Control;
@@ -62,11 +63,11 @@ impl RowWork for RecordedWork {
     }
 }
 
-/// Shards of recorded rows, one after the other.
+/// Shards of recorded rows.
 pub(crate) struct SimulatedRows {
     work: Arc<WaitingWork>,
     threads: RowThreads,
-    shard: Option<Shard>,
+    open: ShardsInOrder,
     /// Bytes of the current shard, and of a full one.
     bytes: u64,
     shard_bytes: u64,
@@ -93,7 +94,7 @@ impl SimulatedRows {
                 content: Mutex::default(),
             }),
             threads: RowThreads::new(&Control::default()),
-            shard: None,
+            open: ShardsInOrder::default(),
             bytes: 0,
             shard_bytes,
             folder,
@@ -110,28 +111,30 @@ impl SimulatedRows {
     pub(crate) fn write(&mut self, number: usize) -> FileResult<()> {
         let unit = self.work.recording.units[number];
         if self.bytes + unit.encoded > self.shard_bytes {
-            self.close()?;
+            self.bytes = 0;
+            self.open.end(String::new())?;
         }
-        let mut shard = match self.shard.take() {
-            Some(shard) => shard,
-            None => self.begin()?,
-        };
+        while self.open.next_whole()?.is_some() {}
+        if !self.open.has_current() {
+            let shard = self.begin()?;
+            self.open.begin(shard);
+        }
         self.bytes += unit.encoded;
         let batch = self.batches.entry(unit.rows).or_insert_with(|| batch(unit.rows));
-        shard.write(batch)?;
-        self.shard = Some(shard);
-        Ok(())
+        self.open.write(batch)
     }
 
     /// Waits until all rows so far are encoded.
     pub(crate) fn settle(&mut self) -> FileResult<()> {
-        self.shard.as_mut().map_or(Ok(()), |shard| shard.settle().map(drop))
+        self.open.settle().map(drop)
     }
 
-    /// Ends the current shard.
+    /// Ends the current shard, and waits for all.
     pub(crate) fn close(&mut self) -> FileResult<()> {
         self.bytes = 0;
-        self.shard.take().map_or(Ok(()), |shard| shard.close("shard".to_owned()).map(drop))
+        self.open.end(String::new())?;
+        while self.open.wait_for_next()?.is_some() {}
+        Ok(())
     }
 
     fn begin(&self) -> FileResult<Shard> {
