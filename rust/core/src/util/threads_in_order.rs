@@ -11,8 +11,16 @@ use std::thread;
 use crate::util::simulation::recording::{ItemStep, begin_call};
 use crate::util::start_thread;
 
-/// Unfinished items for each thread: enough that no thread waits for a slow one, few enough to bound memory.
-const ITEMS_PER_THREAD: usize = 4;
+/// Items that are finished early, for each of the first threads: enough that no thread waits for a slow one, few enough to bound memory.
+const EARLY_ITEMS_PER_THREAD: usize = 3;
+
+/// Threads that have items finished early. Of more threads, those that wait for a slow one are a small part.
+const THREADS_WITH_EARLY_ITEMS: usize = 16;
+
+/// The most items that are unfinished, or finished and not handed over.
+fn window(threads: usize) -> usize {
+    threads + EARLY_ITEMS_PER_THREAD * threads.min(THREADS_WITH_EARLY_ITEMS)
+}
 
 /// Pulls items from `source`, works on them on `threads` threads, and hands the results to `consume` in the
 /// order of the items, on the calling thread.
@@ -60,7 +68,7 @@ where
     };
     #[cfg(test)]
     let consume = |result| call.timed(ItemStep::Consume, || consume(result));
-    let most = most.clamp(1, threads.get() * ITEMS_PER_THREAD);
+    let most = most.clamp(1, window(threads.get()));
     let queue = Queue::new(source, most);
     if most == 1 {
         return alone(&queue, worker(), consume);
