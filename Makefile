@@ -136,8 +136,9 @@ bench-append: $(STAMPS)/release  ## measure new files appended to a packed folde
 bench-cores: $(STAMPS)/release  ## measure whole jobs on one core and on all of the machine
 	$(BIN)/python benches/python/cores.py
 
-bench-many-cores: $(STAMPS)/release  ## simulate a job on up to 64 cores, which takes half an hour
-	$(BIN)/python benches/python/jobs/many_cores.py
+bench-many-cores: $(STAMPS)/release  ## simulate a job on up to 64 cores, which takes half an hour, and draw the plot in docs/images
+	@$(BIN)/python -m pip install --quiet --group plot
+	$(BIN)/python benches/python/jobs/many_cores.py --plot docs/images/many-cores.svg
 
 bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 	$(BIN)/python benches/python/pack.py

@@ -1,6 +1,6 @@
 """Estimates a whole `pack_dir` on 1 to 64 cores, by waits in place of its work: an upper bound of what more cores give.
 
-    python benches/python/jobs/many_cores.py [--megabytes 3000] [--check 300] [--cores 1 2 4 8 16 32 64] [--folder .]
+    python benches/python/jobs/many_cores.py [--megabytes 3000] [--check 300] [--cores 1 2 4 8 16 32 64] [--folder .] [--plot FILE.svg]
 
 A job runs once on one thread, and the processor time of each piece of its work is recorded: pulling, tokenizing and storing each
 block, assembling, encoding, hashing and writing each part of the rows. Then the threads, queues and locks of real jobs run again, and
@@ -215,6 +215,31 @@ def total(phases: list[dict[str, Any]]) -> float:
     return sum(float(phase["seconds"]) for phase in phases)
 
 
+def plot(gains: dict[str, dict[int, float]], path: Path) -> None:
+    """Draw the times one core by the number of cores, for each place of the output."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "fastpack"
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    styles = {"memory": ("o-", "#7aa6d8"), "disk": ("s-", "#b5302a")}
+    for place, gain in gains.items():
+        line, color = styles[place]
+        axes.plot(list(gain), list(gain.values()), line, color=color, label=f"to {place}")
+    cores = list(next(iter(gains.values())))
+    axes.plot(cores, cores, ":", color="#8c959f", label="as many as cores")
+    axes.set(xlabel="cores, simulated", ylabel="times one core")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:.0f}")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+
+
 def main() -> None:
     """Run as a program."""
     parser = argparse.ArgumentParser(
@@ -225,6 +250,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="runs in truth")
     parser.add_argument("--cores", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32, 64])
     parser.add_argument("--folder", type=Path, help="where there is room on a disk")
+    parser.add_argument("--plot", type=Path, help="the file of the plot")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=arguments.folder))
     try:
@@ -245,6 +271,7 @@ def main() -> None:
                 flush=True,
             )
         recording = bench.record(arguments.megabytes, folder)
+        gains: dict[str, dict[int, float]] = {}
         for place, rate in (("memory", 1e18), ("disk", disk)):
             print(
                 f"\n| cores, {arguments.megabytes:.0f} MB, to {place} | seconds | times one | documents | limited by "
@@ -254,6 +281,7 @@ def main() -> None:
             for cores in arguments.cores:
                 phases = bench.simulate(recording, cores, memory, rate)
                 one = one or total(phases)
+                gains.setdefault(place, {})[cores] = one / total(phases)
                 by_name = {
                     name: [phase for phase in phases if phase["name"] == name]
                     for name in ("documents", "rows", "between")
@@ -270,6 +298,8 @@ def main() -> None:
                     f"| {total(by_name['between']):.2f} |",
                     flush=True,
                 )
+        if arguments.plot:
+            plot(gains, arguments.plot)
         many_threads(arguments.check, arguments.rounds, folder)
     finally:
         shutil.rmtree(folder)
