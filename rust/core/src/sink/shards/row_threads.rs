@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::disk_file::CachedBytes;
 use crate::error::Result;
 use crate::util::control::Control;
 use crate::util::thread_pool::{TaskQueue, ThreadPool};
@@ -19,6 +20,8 @@ pub(crate) struct RowThreads {
     pool: ThreadPool,
     /// The rows of all files that are being written.
     pub(super) in_hand: Arc<BytesInHand>,
+    /// The bytes of all files that may stay in the system's cache.
+    pub(super) cached: Arc<CachedBytes>,
     /// It is cancelled when the run is.
     pub(super) control: Arc<Control>,
 }
@@ -29,6 +32,7 @@ impl RowThreads {
         Self {
             pool: ThreadPool::new(NonZeroUsize::MIN),
             in_hand: Arc::new(BytesInHand::with_room(ROOM)),
+            cached: Arc::new(CachedBytes::of_free_memory()),
             control: Arc::new(control.with_same_flag()),
         }
     }

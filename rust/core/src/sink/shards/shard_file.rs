@@ -146,7 +146,7 @@ impl ShardFile {
         schema: &SchemaRef,
         threads: &RowThreads,
     ) -> Result<Arc<Self>> {
-        let disk = DiskFile::begin(path).map_err(Error::io(path))?;
+        let disk = DiskFile::begin(path, &threads.cached).map_err(Error::io(path))?;
         Ok(Self::of(disk, path, ShardContent::new(coding, schema)?, threads))
     }
 
@@ -747,7 +747,7 @@ mod tests {
             let threads = threads(3);
             let schema = batches[0].schema();
             let content = ShardContent::new(coding, &schema).expect("a schema");
-            let file = ShardFile::of(DiskFile::of(file), full, content, &threads);
+            let file = ShardFile::of(DiskFile::of(file, &threads.cached), full, content, &threads);
             let written = batches.into_iter().try_for_each(|batch| file.write(vec![batch]));
             let ended = written.and_then(|()| file.end(Vec::new(), 0));
             let failed = ended.and_then(|()| file.wait_for_end().map(drop));

@@ -171,7 +171,12 @@ mod tests {
             let full = Path::new("/dev/full");
             let file = std::fs::File::options().write(true).open(full).expect("a device");
             let content = ShardContent::new(CODING, &rows.schema()).expect("a schema");
-            open.begin(Shard::of(ShardFile::of(DiskFile::of(file), full, content, &threads)));
+            open.begin(Shard::of(ShardFile::of(
+                DiskFile::of(file, &threads.cached),
+                full,
+                content,
+                &threads,
+            )));
             let mut work = || -> Result<()> {
                 (0..3).try_for_each(|_| open.write(&rows))?;
                 open.end("full".to_owned())?;

@@ -140,7 +140,7 @@ impl SimulatedRows {
     fn begin(&self) -> FileResult<Shard> {
         let number = self.work.encoded.load(Relaxed);
         let path = self.folder.join(format!("{number}"));
-        let disk = DiskFile::begin(&path).map_err(Error::io(&path))?;
+        let disk = DiskFile::begin(&path, &self.threads.cached).map_err(Error::io(&path))?;
         let work = Box::new(Arc::clone(&self.work));
         let envelope = Envelope::Plain(Vec::new());
         let content = ShardContent { work, envelope, head: Vec::new(), counts: false };
