@@ -278,6 +278,32 @@ def test_no_other_run_writes_the_folder_meanwhile(
     same_output(folder, whole)
 
 
+@pytest.mark.parametrize("exists", ["append", "append_rows"])
+def test_a_shard_that_was_changed_stays_and_is_named_unless_its_rows_stay_too(
+    exists: Any, parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    """It stayed in a folder beside the new output, and nothing was said."""
+    folder = tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": exists == "append", **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    shard = folder / "train-00000.arrow"
+    changed = bytearray(shard.read_bytes())
+    changed[len(changed) // 2] ^= 1
+    shard.write_bytes(changed)
+    report = fastpack.pack_dir(parts[1], folder, exists=exists, **given)
+    beside = list(tmp_path.glob("grown.append-*"))
+    if exists == "append":
+        [left] = beside
+        assert (left / shard.name).read_bytes() == changed
+        [warning] = [text for text in report.warnings if left.name in text]
+        assert "keeps `train-00000.arrow` of the output before" in warning
+        assert not fastpack.verify(folder).problems
+    else:
+        assert beside == []
+        assert shard.read_bytes() == changed
+        assert any("train-00000.arrow" in str(problem) for problem in fastpack.verify(folder).problems)
+
+
 APPEND = RUN.replace("pack_dir([files], out,", 'pack_dir([files], out, exists="append",')
 
 

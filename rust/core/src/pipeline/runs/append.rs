@@ -35,6 +35,7 @@ use crate::sink::{
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
+use crate::util::message::ShownPath;
 use crate::util::wording::{message, set};
 
 /// The ending of the folder in which the new output is made, beside the old one. The beginning of the hash of the old job
@@ -143,7 +144,27 @@ pub fn append_dir(
     locked.exchange(&new_dir)?;
     remove_output(&new_dir, Some(&dir), control)?;
     // A call that was killed may have finished it there.
-    Ok(Report { finished_before: false, ..report })
+    let mut report = Report { finished_before: false, ..report };
+    report.facts.warnings.extend(left_behind(&new_dir));
+    Ok(report)
+}
+
+/// The warning about files of the old output that were not removed with it.
+fn left_behind(dir: &Path) -> Option<String> {
+    let entries = fs::read_dir(dir).ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    let first = names.first()?;
+    let more = match names.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "`{}` keeps `{}`{more} of the output before, which others changed since it was packed; look at it, and remove the folder",
+        ShownPath(dir),
+        ShownPath(Path::new(first))
+    ))
 }
 
 /// The part of a finished folder to which files are appended.
