@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import random
+import re
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -189,6 +190,22 @@ def full(tables: list[list[Row]]) -> list[Row]:
     return [row for table in tables for row in table if row]
 
 
+def check_end(trial: Trial, end: str) -> None:
+    """Who has no rows is told how much was lost, and what would be right; so is who mixes a source of which nothing is left."""
+    kept = {"short", "long"} if trial.options["strategy"] == "concat" else {"short"}
+    empty = [not any(record["kind"] in kept for record in records) for records in trial.sources.values()]
+    if "LossError" in end:
+        assert re.search(r"none of \d+ documents?|there is no document", end), end
+        assert re.search(
+            r"(`max_length`|`ranks\.lanes`|`filter` and `select`|records|max_lost=\S+ allows it)", end
+        ), end
+    if len(empty) > 1 and any(empty) and trial.options["on_exhausted"] != "drop":
+        assert end.startswith("OptionError: invalid option `weights`: source `"), end
+        assert 'on_exhausted="drop"' in end, end
+    elif all(empty) and trial.options["epochs"] is None:
+        assert end.startswith("LossError"), end
+
+
 @pytest.mark.filterwarnings("ignore:lane .* rows of padding")
 @pytest.mark.parametrize("seed", range(tries(60, 4000)))
 def test_every_next_ends_and_lanes_alone_decide_which_rows_are_padding(seed: int, tmp_path: Path) -> None:
@@ -202,6 +219,8 @@ def test_every_next_ends_and_lanes_alone_decide_which_rows_are_padding(seed: int
     # A rank has at each step the rows that one process has there; where that one passes over a lane, a rank pads.
     world = 2 if trial.options["lanes"] > 2 else 1
     ranks = [run(opened(trial, tmp_path, rank, world, 2 // world)) for rank in range(world)]
+    for ended in [alone, *ranks]:
+        check_end(trial, ended.end)
     if world > 1 and not any(rank.end.startswith(("Option", "Loss")) for rank in ranks):
         steps = [list(itertools.chain(*step)) for step in zip(*(rank.tables for rank in ranks), strict=False)]
         shared, own = full(steps), full(alone.tables)
