@@ -90,7 +90,8 @@ class Weights(_StreamValue):
             these rows of the run; the first row is 0. Without shares all sources are read as one.
         unit: The unit of the shares: `tokens`, `documents`, or `rows`. With `rows`, a row holds documents of one source.
         on_exhausted: What happens when a lane has read a source with a share `epochs` times: `repeat` reads it again until
-            all have been read, `stop` ends the lane, `drop` gives its share to the others.
+            all have been read, `stop` ends the lane, `drop` gives its share to the others. `interleave_datasets` of
+            `datasets` calls these `all_exhausted`, `first_exhausted` (its default) and `all_exhausted_without_replacement`.
         stopping_strategy: The source with which `pack_files` and `pack_dir` end to draw: with `first_exhausted` the first
             that has no document left, so that none is taken twice; with `all_exhausted` the last, while the others are
             read again.

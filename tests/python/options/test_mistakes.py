@@ -110,6 +110,23 @@ def test_a_word_of_another_tool_is_answered_with_ours(given, told, corpus, token
     assert caught.value.option in {name, FIELDS.get(name), FIELDS.get(name, "").removesuffix(".source")}
 
 
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("all_exhausted", "repeat"),
+        ("first_exhausted", "stop"),
+        ("all_exhausted_without_replacement", "drop"),
+    ],
+)
+def test_the_end_of_a_mix_by_the_words_of_datasets_is_answered_with_ours(word, ours, corpus, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError) as caught:
+        fastpack.stream(
+            {"a": corpus}, tokenizer_dir, max_length=64, weights=fastpack.Weights({"a": 1}, on_exhausted=word)
+        )
+    assert f'did you mean "{ours}"?' in str(caught.value)
+    assert caught.value.option == "weights.on_exhausted"
+
+
 @pytest.mark.parametrize(("given", "told"), KEYWORDS, ids=repr)
 def test_a_keyword_of_another_tool_is_answered_with_ours(given, told, corpus, tokenizer_dir):
     with pytest.raises(fastpack.OptionTypeError) as caught:

@@ -411,6 +411,11 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
     },
     "format.compression": {"zst": "zstd", "zstandard": "zstd", "false": "none", "uncompressed": "none"},
     "padding": dict.fromkeys(("max", "full", "true", "max_len", "yes"), "max_length"),
+    "weights.on_exhausted": {
+        "all_exhausted": "repeat",
+        "first_exhausted": "stop",
+        "all_exhausted_without_replacement": "drop",
+    },
 }
 """Our word, by the option and the word that another tool has for it."""
 
