@@ -26,6 +26,7 @@ from conftest import sentence
 from nested import flat, place
 from pace import paced
 from pyarrow import flight
+from test_stream_server import OPTIONS, ids_of, texts
 
 import fastpack
 from fastpack.streaming import connection as connecting
@@ -41,17 +42,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
-OPTIONS: dict[str, Any] = {
-    "max_length": 64,
-    "batch_size": 2,
-    "lanes": 12,
-    "strategy": fastpack.BestFit(open_rows=4),
-}
-
-
-@pytest.fixture
-def texts(write_jsonl: Callable[..., Path]) -> Path:
-    return write_jsonl([{"text": f"{number} {sentence(number, 3 + number % 50)}"} for number in range(300)])
+__all__ = ["texts"]
 
 
 @pytest.fixture
@@ -64,10 +55,6 @@ def folder() -> Iterator[Path]:
     """A folder whose path is short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="fp-") as made:
         yield Path(made)
-
-
-def ids_of(table: Any) -> list[list[int]]:
-    return table["input_ids"].to_pylist()  # type: ignore[no-any-return]
 
 
 def steps_of(given: dict[str, Any], world: int) -> list[list[list[int]]]:

@@ -7,7 +7,7 @@ import pytest
 from conftest import conversation, sentence
 from nested import place
 from rows import table_of
-from test_preference import TEMPLATE, user
+from test_preference import folder, user
 from transformers_tokenizer import transformers_tokenizer
 
 import fastpack
@@ -15,14 +15,7 @@ import fastpack
 transformers = pytest.importorskip("transformers")
 
 
-@pytest.fixture(scope="module")
-def folder(tokenizer_dir, tmp_path_factory):
-    """The tokenizer with a template that has a generation prompt."""
-    made = tmp_path_factory.mktemp("prompting")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (made / name).write_bytes((tokenizer_dir / name).read_bytes())
-    (made / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
-    return made
+__all__ = ["folder"]
 
 
 def asked(folder, messages):

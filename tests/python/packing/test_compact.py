@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nested import flat, nested
@@ -17,20 +18,7 @@ from nested import flat, nested
 import fastpack
 from fastpack.dataset.folder import Folder
 
-COLUMNS = [
-    "input_ids",
-    "labels",
-    "position_ids",
-    "seq_lengths",
-    "loss_weights",
-    "document_ids",
-    "unpadded_lengths",
-    "source_file",
-    "source_row",
-    "source_turn",
-    "source_start",
-    "attn_cost",
-]
+COLUMNS = [*rows.COLUMNS, "loss_weights"]
 
 
 @st.composite

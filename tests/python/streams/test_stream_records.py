@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nested import flat
 from pace import paced
+from test_stream_resume import OPTIONS, Run, rows_of
 
 import fastpack
 
@@ -26,11 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import pyarrow as pa
-
 LANES = 24
 WORLDS = [1, 2, 3, 4, 6, 12]
-COLUMNS = ["input_ids", "labels", "seq_lengths"]
 COUNT = 1500
 
 
@@ -102,39 +100,6 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "mapped": mapped_hub_dataset,
     "Dataset": table_dataset,
 }
-
-
-def rows_of(table: pa.Table) -> list[tuple[list[int], ...]]:
-    return list(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
-
-
-class Run:
-    """The ranks of a run, which take turns; each has a source of its own."""
-
-    def __init__(self, make: Callable[..., fastpack.PackStream], world: int, state: Any = None) -> None:
-        self.streams = [make(rank=rank, world_size=world) for rank in range(world)]
-        if state is not None:
-            for stream in self.streams:
-                stream.load_state_dict(json.loads(json.dumps(state)))
-
-    def step(self) -> list[tuple[list[int], ...]]:
-        return [row for stream in self.streams for row in rows_of(next(stream))]
-
-    def state(self) -> Any:
-        return fastpack.merge_state_dicts([stream.state_dict() for stream in self.streams])
-
-    def close(self) -> None:
-        for stream in self.streams:
-            stream.close()
-
-
-OPTIONS: list[dict[str, Any]] = [
-    {"strategy": fastpack.BestFit(open_rows=4)},
-    {"strategy": fastpack.BestFit(open_rows=4), "shuffle": False},
-    {"strategy": "concat"},
-    {"strategy": "sequential", "seed": 3},
-    {"strategy": "none"},
-]
 
 
 @pytest.mark.parametrize("strategy", ["sequential", "concat", "none"])

@@ -53,13 +53,13 @@ def rows_of(table: pa.Table) -> list[tuple[list[int], ...]]:
 
 
 class Run:
-    """The ranks of a run, which take turns."""
+    """The ranks of a run, which take turns. Their states go through JSON, as in a checkpoint."""
 
     def __init__(self, make: Callable[..., fastpack.PackStream], world: int, state: Any = None) -> None:
         self.streams = [make(rank=rank, world_size=world) for rank in range(world)]
         if state is not None:
             for stream in self.streams:
-                stream.load_state_dict(state)
+                stream.load_state_dict(json.loads(json.dumps(state)))
 
     def step(self) -> list[tuple[list[int], ...]]:
         """The rows of all ranks of one step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from conftest import conversation, listing
 from nested import flat
 from processes import FILTERED, OPTIONS, everything
@@ -14,8 +15,10 @@ GROUP = 300_000
 """Bytes of a group of the files below."""
 
 
-def conversation_files(folder):
-    """Twelve files of conversations, of different sizes."""
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A folder with twelve files of conversations, of different sizes."""
+    folder = tmp_path_factory.mktemp("inputs")
     for number in range(12):
         count = 25 + 7 * (number % 5)
         lines = [json.dumps(conversation(100 * number + record)) for record in range(count)]
@@ -24,9 +27,10 @@ def conversation_files(folder):
     return folder
 
 
-def packed_alone(inputs, tokenizer_dir, root):
+@pytest.fixture(scope="module")
+def alone(inputs, tokenizer_dir, tmp_path_factory):
     """A function that packs a job in one process, for each choice of options once, and returns its output folder."""
-    folders = {}
+    root, folders = tmp_path_factory.mktemp("alone"), {}
 
     def pack(**options):
         name = repr(options)

@@ -13,7 +13,7 @@ import pytest
 from campaign import campaign_only, tries
 from conftest import listing
 from faulty_proxy import losing
-from group_jobs import GROUP, conversation_files, ended, is_the_same, left, packed_alone, packed_files
+from group_jobs import GROUP, alone, ended, inputs, is_the_same, left, packed_files
 from nested import flat, nested
 from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 
@@ -26,17 +26,7 @@ COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", 
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    """Twelve files of conversations, of different sizes."""
-    return conversation_files(tmp_path_factory.mktemp("inputs"))
-
-
-@pytest.fixture(scope="module")
-def alone(inputs, tokenizer_dir, tmp_path_factory):
-    """The output folder of one process."""
-    return packed_alone(inputs, tokenizer_dir, tmp_path_factory.mktemp("alone"))
+__all__ = ["alone", "inputs"]
 
 
 @pytest.fixture

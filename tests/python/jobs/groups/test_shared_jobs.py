@@ -12,13 +12,15 @@ import subprocess
 
 import pytest
 from campaign import campaign_only, tries
-from group_jobs import GROUP, conversation_files, ended, is_the_same, left, packed_alone, packed_files
+from group_jobs import GROUP, alone, ended, inputs, is_the_same, left, packed_files
 from nested import flat
 from processes import FILTERED, OPTIONS, at_work, everything, kill, start
 
 import fastpack
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+
+__all__ = ["alone", "inputs"]
 
 
 class Folder:
@@ -88,18 +90,6 @@ def place(request):
 def given(place):
     """The options of all processes of a test."""
     return {"group_size": GROUP, "threads": 1, **place.options}
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    """Twelve files of conversations, of different sizes."""
-    return conversation_files(tmp_path_factory.mktemp("inputs"))
-
-
-@pytest.fixture(scope="module")
-def alone(inputs, tokenizer_dir, tmp_path_factory):
-    """The output folder of one process."""
-    return packed_alone(inputs, tokenizer_dir, tmp_path_factory.mktemp("alone"))
 
 
 def status(place):
