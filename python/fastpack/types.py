@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IMAGES",
     "NOT_TRAINED",
+    "TOKEN_COLUMNS",
     "ArrowArray",
     "ArrowStream",
     "ArrowTable",
@@ -96,6 +97,9 @@ IMAGES: Final = "images"
 
 NOT_TRAINED: Final = -100
 """The label of a token that is not trained: the `ignore_index` of `torch.nn.CrossEntropyLoss`."""
+
+TOKEN_COLUMNS: Final = ("input_ids", "labels", "loss_weights")
+"""The columns with a value for each token that batches are made of."""
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Files: TypeAlias = StrPath | Iterable[StrPath]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fastpack.cli.flags import Function
 
-__all__ = ["COMMANDS", "Command"]
+__all__ = ["COMMANDS", "RECIPES", "Command"]
 
 
 class Command(NamedTuple):
@@ -74,7 +74,7 @@ _OWN: Final = Flag(
 _DRAWN: Final = _OWN._replace(help=_OWN.help.replace("repeat", "repeat, fraction"))
 """Sources of which a fraction may be drawn."""
 
-_RECIPES: Final = (
+RECIPES: Final = (
     Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", of_command=True),
     Flag(
         "--like",
@@ -111,7 +111,7 @@ COMMANDS: Final = {
                 "-i --input", "files, folders, globs, brace lists", named="files", nargs="+", metavar="FILE"
             ),
             _DRAWN,
-            *_RECIPES,
+            *RECIPES,
             Flag(
                 "--dry-run",
                 "say what would be done, where and how large, from a sample; write nothing",

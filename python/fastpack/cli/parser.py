@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import fastpack
 from fastpack._fastpack import one_line
 from fastpack.arguments.checks import nearest
-from fastpack.cli.commands import COMMANDS, Command
+from fastpack.cli.commands import COMMANDS, RECIPES, Command
 from fastpack.cli.flags import ALL, FLAGS, TOPICS, add_flags, objects_of
 from fastpack.cli.messages import spelled
 from fastpack.options import OPTIONS
@@ -45,7 +45,7 @@ _LINE: Final = 400
 _NEAR: Final = 0.8
 """The likeness from which on a flag is a misspelling, where it may also be the name of another program."""
 
-_RECIPES: Final = frozenset({"--config", "--like"})
+_RECIPES: Final = frozenset(name for flag in RECIPES for name in flag.names)
 """Flags that name a source of options. With one of them no other flag is required."""
 
 

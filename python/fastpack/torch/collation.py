@@ -12,7 +12,7 @@ from fastpack._fastpack import LABEL_SPANS, expand_row, row_boundaries
 from fastpack.arguments.checks import check_choice, check_switch, check_type, is_series, shown, whole_number
 from fastpack.errors import BatchError, FastpackError, OptionError, OptionTypeError
 from fastpack.torch.losses import WeightedLabels
-from fastpack.types import IMAGES, NOT_TRAINED
+from fastpack.types import IMAGES, NOT_TRAINED, TOKEN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +26,6 @@ PaddedTo: TypeAlias = Literal["longest"] | int
 Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
 Batch: TypeAlias = "dict[str, torch.Tensor]"
 """The keyword arguments of a model's `forward`: tensors, and a few numbers."""
-
-_TOKENS: Final = ("input_ids", "labels", "loss_weights")
-"""The columns with a value for each token."""
 
 _WEIGHTS: Final = ("loss_weights", "label_weights")
 """The columns of weights, in the full and the compact layout."""
@@ -99,7 +96,7 @@ def collate(
         raise BatchError(message)
     _refuse_pictures(rows)
     rows = [full_row(row, number) for number, row in enumerate(rows)]
-    names = [name for name in _TOKENS if any(name in row for row in rows)]
+    names = [name for name in TOKEN_COLUMNS if any(name in row for row in rows)]
     columns = {name: [_column(rows, name, number) for number in range(len(rows))] for name in names}
     totals = _check_lengths(columns, lengths)
     width = None if padded is None else _width_of(padded, totals)

@@ -11,6 +11,7 @@ from fastpack.arguments.strategy import cuts_at_row_end
 from fastpack.dataset.folder import shown_columns
 from fastpack.errors import OptionError
 from fastpack.options.packing import STRATEGIES
+from fastpack.types import TOKEN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from fastpack.types import Strategy
 
 __all__ = ["Repacked", "check_repackable"]
-
-_PER_TOKEN: Final = ("input_ids", "labels", "loss_weights")
 
 _PER_DOCUMENT: Final = ("source_file", "source_row", "source_turn")
 
@@ -96,7 +95,7 @@ class Repacked:
         lengths = np.array([length for *_, length in pieces], np.int32)
         columns: dict[str, object] = {}
         for name in rows[0]:
-            if name in _PER_TOKEN:
+            if name in TOKEN_COLUMNS:
                 columns[name] = np.concatenate(
                     [
                         _values(row, name)[start : start + length]
