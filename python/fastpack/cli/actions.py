@@ -213,5 +213,5 @@ def _too_much_lost(scan: fastpack.ScanReport, most: float, text: str) -> LossErr
     return None
 
 
-_NO_LOSS: Final = frozenset({"empty", "filtered"})
+_NO_LOSS: Final = frozenset({"empty", "filtered", "not_drawn"})
 """Reasons for leaving records out that do not count as losses."""

@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT, conversation
 
 import fastpack
+from fastpack.cli.actions import _NO_LOSS
 from fastpack.cli.next_command import _COUNTED
 
 BAD = ['{"messages": [', '{"messages": "no list"}']
@@ -120,3 +121,5 @@ def test_every_reason_is_decided_by_the_option_or_counted():
     table = page.partition("These are counted, and are no errors.")[2].partition("\n\nThe `line`")[0]
     rows = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == _COUNTED
+    no_loss = table.partition("`max_lost` counts all but ")[2].partition(":")[0]
+    assert set(re.findall(r"`(\w+)`", no_loss)) == _NO_LOSS
