@@ -80,7 +80,7 @@ configs:
 # {name}
 
 {report.documents.kept:,} documents of {report.tokens.kept:,} tokens in {report.rows:,} rows of at most
-{report.room} tokens, packed by fastpack with `{report.strategy}`; {report.fill:.2%} full,
+{report.row_length} tokens, packed by fastpack with `{report.strategy}`; {report.fill:.2%} full,
 {report.trained_share:.1%} of the tokens are trained. Tokenizer: `{tokenizer}`.
 {lost}
 Columns: {columns}. Labels are unshifted, and -100 where not trained. `position_ids` begin at 0 in each document, and

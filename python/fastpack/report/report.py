@@ -189,7 +189,7 @@ class Report(ReportFacts):
         return None if most is None else whole(most)
 
     @property
-    def room(self) -> str:
+    def row_length(self) -> str:
         """The most tokens of a row, as text."""
         return "any number of" if self.max_length is None else f"{self.max_length:,}"
 

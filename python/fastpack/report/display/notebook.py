@@ -66,7 +66,7 @@ def report_tiles(report: Report) -> str:
         [
             ("documents", f"{report.documents.kept:,}"),
             ("tokens", f"{report.tokens.kept:,}"),
-            (f"rows of {report.room}", f"{report.rows:,}"),
+            (f"rows of {report.row_length}", f"{report.rows:,}"),
             ("fill", f"{report.fill:.2%}"),
             ("documents a row", f"{report.documents_per_row:.2f}"),
             ("trained", f"{report.trained_share:.1%}"),

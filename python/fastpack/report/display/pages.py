@@ -126,7 +126,7 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
             ),
         )
     purpose = "" if report.objective == "causal" else f", for {report.objective}"
-    yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{purpose}"
+    yield "rows", f"{report.rows:,} of {report.row_length} tokens, by {report.strategy}{purpose}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
     if report.classes:
         yield "classes", _listed(report.classes)
