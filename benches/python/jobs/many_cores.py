@@ -50,7 +50,6 @@ STRETCH = 10
 ALONE = {
     "pull": {"documents": "read blocks", "rows": "pick rows"},
     "consume": {"documents": "cut and store documents", "rows": "hand rows over"},
-    "write rows": {"rows": "write to the file"},
 }
 
 
