@@ -11,8 +11,8 @@ use arrow::ipc::writer::StreamWriter;
 use twox_hash::XxHash3_64;
 
 use super::extents::line_file::LineFile;
+use super::formats::unread_lines::UnreadLines;
 use super::index_lines::is_index_line;
-use super::unread_block::UnreadLines;
 use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::util::control::Control;

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::report::timing::Stages;
 use crate::sink::Sink;
 use crate::sink::bucket::uploads::Uploads;
-use crate::sink::file_names::BLOCKS;
+use crate::sink::file_names::{BEGUN, BLOCKS};
 use crate::sink::formats::cells::ColumnNumbers;
 use crate::sink::manifest::WrittenShard;
 use crate::sink::shards::begun_shards;
@@ -132,11 +132,9 @@ impl OutputFolder {
         }
         let work = self.work();
         if self.open.ended() > 0 {
-            begun_shards::record(
-                self.files.len() + self.open.ended(),
-                work,
-                &self.files_of_work(),
-            )?;
+            let number = self.files.len() + self.open.ended();
+            let new = begun_shards::write(number, work)?;
+            self.files_of_work().rename_into(&new, BEGUN)?;
         }
         let path = work.join(self.next_shard());
         Shard::create(&path, self.coding, &batch.schema(), &self.threads)

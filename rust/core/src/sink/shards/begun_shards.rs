@@ -3,13 +3,12 @@
 //! With it, the next run knows the unfinished shards of a killed one as files of the job.
 
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::sink::file_names::{BEGUN, BEGUN_NEW};
-use crate::sink::folder::lock::WorkFiles;
 use crate::util::disk::regular::{self, Links};
 use crate::util::disk::sealed;
 
@@ -20,8 +19,9 @@ struct BegunShards {
     last: usize,
 }
 
-/// Records on the disk that the shard `number` is begun in the folder `work`, before any file of that name is there.
-pub(crate) fn record(number: usize, work: &Path, files: &WorkFiles<'_>) -> Result<()> {
+/// Writes to the disk that the shard `number` is begun in the folder `work`. Returns the path of the file, which becomes [`BEGUN`]
+/// before any file of that number is there.
+pub(crate) fn write(number: usize, work: &Path) -> Result<PathBuf> {
     let new = work.join(BEGUN_NEW);
     let text = sealed::seal(&BegunShards { last: number });
     let written = regular::create(&new).and_then(|mut file| {
@@ -29,7 +29,7 @@ pub(crate) fn record(number: usize, work: &Path, files: &WorkFiles<'_>) -> Resul
         file.sync_all()
     });
     written.map_err(Error::io(&*new))?;
-    files.rename_into(&new, BEGUN)
+    Ok(new)
 }
 
 /// The number of the last shard that was begun in the folder `work`. A record that is not whole names none.

@@ -12,3 +12,4 @@ pub(super) mod parquet;
 pub(crate) mod picture_json;
 pub(super) mod row_reader;
 pub(super) mod text;
+pub(super) mod unread_lines;
