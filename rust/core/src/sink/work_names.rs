@@ -19,7 +19,7 @@ use crate::util::disk::regular::{self, Links};
 /// The names that runs of a job have written into a work folder so far.
 #[derive(Debug)]
 pub(crate) struct WrittenNames {
-    /// The number of the last shard. A run writes one more than its list names, and as many more as it has recorded before.
+    /// The number of the last shard that a run may have begun: the one behind those that its list names, or the last that it has recorded.
     last_shard: usize,
     /// The ending of its shards; `None` for any.
     extension: Option<&'static str>,

@@ -42,8 +42,6 @@ pub struct Blocks {
     /// The remaining records of the source, if it has a limit.
     left: Option<u64>,
     open: Option<CurrentFile>,
-    /// The files of which blocks were given unread.
-    unread: Vec<usize>,
 }
 
 impl fmt::Debug for Blocks {
@@ -95,7 +93,6 @@ impl Blocks {
             place: FilePlace::default(),
             left,
             open: None,
-            unread: Vec::new(),
         }
     }
 
@@ -176,16 +173,9 @@ impl InputBlocks for Blocks {
         {
             let (path, at) = (Arc::clone(&open.path), self.place.at);
             let block = self.block(&path, self.files[at].source, size, BlockContent::nothing());
-            if self.unread.last() != Some(&at) {
-                self.unread.push(at);
-            }
             return Ok(Some(UnreadBlock::of(block, lines)));
         }
         Ok(self.next_block(control)?.map(UnreadBlock::from))
-    }
-
-    fn check_unchanged(&self) -> Result<()> {
-        self.unread.iter().try_for_each(|at| self.files[*at].unchanged())
     }
 
     fn choose_columns(&mut self, chooser: ColumnChooser) {

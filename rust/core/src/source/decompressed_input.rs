@@ -1,7 +1,6 @@
 //! [`InputBytes`]: the bytes of one file, decompressed by a background thread if needed.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Take};
 use std::ops::Range;
 use std::path::Path;
@@ -13,6 +12,7 @@ use super::compression::Compression;
 use crate::error::{Error, Result};
 use crate::storage::{Location, OpenFile};
 use crate::util::control::Control;
+use crate::util::disk::local_file::SharedFile;
 
 /// Bytes that are read between two checks of the cancel flag: some milliseconds of a disk.
 const STEP_BYTES: usize = 4 << 20;
@@ -124,11 +124,11 @@ impl InputBytes {
         self.location.name()
     }
 
-    /// The file and its size, to be read by other threads, if it lies on the local disk and is not compressed.
-    pub(super) fn shared_file(&self) -> Result<Option<(Arc<File>, u64)>> {
+    /// The file, to be read by other threads, if it lies on the local disk and is not compressed.
+    pub(super) fn shared_file(&self) -> Result<Option<SharedFile>> {
         let ByteSource::Plain(file) = &self.bytes else { return Ok(None) };
         let OpenFile::Local(file) = file.get_ref() else { return Ok(None) };
-        file.share().map_err(Error::io(&**self.path()))
+        file.share(self.path()).map_err(Error::io(&**self.path()))
     }
 
     /// True if bytes were read and not taken.
@@ -175,7 +175,7 @@ impl InputBytes {
         while filled < wanted {
             control.tick()?;
             let (step, before) = (STEP_BYTES.min(wanted - filled), bytes.len());
-            // `Read::read_to_end` takes eight calls for a block. Here it is one.
+            // `Read::read_to_end` takes six calls for a block. Here it is one.
             bytes.resize(before + step, 0);
             let read = self.read_up_to(&mut bytes[before..]);
             bytes.truncate(before + read.as_ref().copied().unwrap_or(0));

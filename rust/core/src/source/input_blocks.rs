@@ -21,18 +21,13 @@ pub trait InputBlocks: Send {
     /// bad record, the last of the file.
     fn next_block(&mut self, control: &Control) -> Result<Option<Block>>;
 
-    /// The next block, which any thread may read. A file that changes before that is found by [`InputBlocks::check_unchanged`].
+    /// The next block, which any thread may read. That fails with [`Error::Changed`] if its file has changed meanwhile.
     ///
     /// # Errors
     ///
     /// As [`InputBlocks::next_block`].
     fn next_unread(&mut self, control: &Control) -> Result<Option<UnreadBlock>> {
         Ok(self.next_block(control)?.map(UnreadBlock::from))
-    }
-
-    /// Fails with [`Error::Changed`] if a file of which blocks were given unread has changed since.
-    fn check_unchanged(&self) -> Result<()> {
-        Ok(())
     }
 
     /// Reads only the table columns that `chooser` selects.

@@ -18,7 +18,7 @@ impl UnreadBlock {
         Self { block, lines: Some(lines) }
     }
 
-    /// What is known of the block, without its records.
+    /// The block without its records: its file, source, size and repetition.
     pub(crate) fn known(&self) -> &Block {
         &self.block
     }

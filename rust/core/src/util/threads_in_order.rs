@@ -207,6 +207,10 @@ impl<S> Queue<S> {
         let item = (state.source)().transpose();
         // After the end or a failure there is nothing left to pull.
         state.closed = item.as_ref().is_none_or(Result::is_err);
+        if state.closed {
+            // One thread is woken for each place that becomes free. No other will.
+            self.moved.notify_all();
+        }
         let index = state.pulled;
         state.pulled += 1;
         item.map(|item| (index, item))

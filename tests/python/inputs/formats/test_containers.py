@@ -476,6 +476,22 @@ def test_a_file_that_changes_while_it_is_read_is_named(change, write_jsonl, toke
     assert caught.value.filename == str(path)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_file_may_change_once_it_was_read(threads, write_jsonl, tokenizer_dir):
+    first, second = (
+        write_jsonl([{"text": f"{name} {sentence(n, 40)}"} for n in range(4_000)], f"{name}.jsonl")
+        for name in ("first", "second")
+    )
+    expected = pack([first, second], tokenizer_dir, threads=threads)
+
+    def grow(batch: Any) -> Any:
+        if batch["text"][-1].as_py().startswith("second"):
+            first.write_bytes(first.read_bytes() + b"{")
+        return [True] * batch.num_rows
+
+    assert pack([first, second], tokenizer_dir, filter=grow, threads=threads) == expected
+
+
 def test_what_is_no_text_by_its_name_is_none_where_another_shape_was_named(tmp_path, tokenizer_dir):
     path = tmp_path / "train.dat"
     path.write_text("q,a\na river,a boat\n")

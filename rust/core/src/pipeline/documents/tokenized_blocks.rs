@@ -209,7 +209,7 @@ impl<'a> BlockTokenizer<'a> {
             end.map_or(Ok(()), Err)
         };
         let read = ordered(self.job.options.work.threads, next, worker, consume);
-        read.and_then(|()| blocks.check_unchanged()).map_err(|error| blocks.blame(error))?;
+        read.map_err(|error| blocks.blame(error))?;
         Ok(recogniser.into_seen())
     }
 

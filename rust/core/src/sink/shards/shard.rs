@@ -96,12 +96,11 @@ impl EndedShard {
 
     /// Waits until the file lies on the disk. Returns its entry in the manifest, and the time that writing it took on all threads.
     pub(crate) fn wait(self) -> Result<(WrittenShard, Stages)> {
-        let Self { file: AwaitedFile(file), name, count } = &self;
-        let (bytes, hash) = file.wait_for_end()?;
+        let Self { file, name, count: rows } = self;
+        let (bytes, hash) = file.0.wait_for_end()?;
         let blake3 = hash.whole.to_hex().to_string();
-        let (name, rows) = (name.clone(), *count);
         let shard = WrittenShard { name, rows, bytes, blake3, parts: hash.parts };
-        Ok((shard, file.take_spent()))
+        Ok((shard, file.0.take_spent()))
     }
 }
 

@@ -114,7 +114,7 @@ enum ShardFailure {
     Panic(Box<dyn Any + Send>),
 }
 
-/// What is left of a file of which all full pieces are written.
+/// The end of a file of which all full pieces are written.
 struct FileEnd {
     disk: DiskFile,
     last: OpenPiece,

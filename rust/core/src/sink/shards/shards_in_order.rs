@@ -54,8 +54,9 @@ impl ShardsInOrder {
 
     /// The next ended shard, if it is whole, or if so many wait that no other may begin before.
     pub(crate) fn next_whole(&mut self) -> Result<Option<(WrittenShard, Stages)>> {
-        let is_next = self.ended.front().is_some_and(EndedShard::is_done);
-        if is_next || self.ended.len() >= AT_A_TIME { self.wait_for_next() } else { Ok(None) }
+        let is_whole = self.ended.front().is_some_and(EndedShard::is_done);
+        let has_room = self.has_current() || self.ended.len() < AT_A_TIME;
+        if is_whole || !has_room { self.wait_for_next() } else { Ok(None) }
     }
 
     /// Waits for the next ended shard.

@@ -1,6 +1,5 @@
 //! [`FoundFiles`]: the files of the inputs of a run, with their sizes and times when they were found.
 
-use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,13 +212,8 @@ impl FilePlace {
 
 /// The error itself, or [`Error::Changed`] if its file among `files` changed while it was read.
 pub(in crate::source) fn blame(files: &[SourceFile], error: Error) -> Error {
-    let path = match &error {
-        Error::Record { origin, .. } => &*origin.path,
-        // A block that any thread reads may lie behind the end by now.
-        Error::Io { path, source } if source.kind() == ErrorKind::UnexpectedEof => path,
-        _ => return error,
-    };
-    let file = files.iter().find(|file| *file.path == *path);
+    let Error::Record { origin, .. } = &error else { return error };
+    let file = files.iter().find(|file| file.path == origin.path);
     file.and_then(|file| file.unchanged().err()).unwrap_or(error)
 }
 

@@ -1,18 +1,16 @@
 //! Line files: read in blocks and cut at newlines, so that one large file keeps all threads busy.
 
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::report::ledger::Reason;
 use crate::source::block::{BlockContent, BlockReader};
 use crate::source::decompressed_input::InputBytes;
 use crate::source::formats::unread_lines::{LineNumber, UnreadLines, count_lines};
 use crate::source::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::util::control::Control;
-use crate::util::disk::checksummed_frames::read_at;
-use crate::util::disk::retry::retry;
+use crate::util::disk::local_file::SharedFile;
 
 /// Bytes in which the last newline of a block is searched, first in few. Lines that are longer are read on the spot.
 const LOOKED_AT: [usize; 2] = [8 << 10, 64 << 10];
@@ -21,8 +19,8 @@ const LOOKED_AT: [usize; 2] = [8 << 10, 64 << 10];
 pub(crate) struct LineReader {
     input: InputBytes,
     next_line: LineNumber,
-    /// The file and its size, if any thread may read blocks of it.
-    file: Option<(Arc<File>, u64)>,
+    /// The file, if any thread may read blocks of it.
+    file: Option<Arc<SharedFile>>,
     /// The bytes after the last newline.
     rest: Vec<u8>,
     /// True if the current line is too long, so that its rest is skipped.
@@ -39,7 +37,7 @@ impl LineReader {
 
     /// The lines of a whole file, of which any thread may read blocks if it lies on the local disk as it is.
     pub(crate) fn of_whole_file(input: InputBytes, indexed: bool) -> Result<Self> {
-        let file = input.shared_file()?;
+        let file = input.shared_file()?.map(Arc::new);
         Ok(Self { file, ..Self::new(input, indexed) })
     }
 
@@ -54,11 +52,11 @@ impl LineReader {
     }
 
     /// The end of the last line in a part of the file, and the bytes of the part behind it, if it is easily found.
-    fn last_end(&self, file: &File, part: Range<u64>) -> Result<Option<(u64, Vec<u8>)>> {
+    fn last_end(file: &SharedFile, part: Range<u64>) -> Result<Option<(u64, Vec<u8>)>> {
         for looked_at in LOOKED_AT {
             let mut bytes = vec![0; looked_at];
             let begin = part.end - looked_at as u64;
-            retry(|| read_at(file, &mut bytes, begin)).map_err(Error::io(&**self.input.path()))?;
+            file.read_at(&mut bytes, begin)?;
             if let Some(newline) = memchr::memrchr(b'\n', &bytes) {
                 let rest = bytes.split_off(newline + 1);
                 return Ok(Some((part.end - rest.len() as u64, rest)));
@@ -132,20 +130,18 @@ impl BlockReader for LineReader {
     /// Finds the end of the next block, which [`next_content`](Self::next_content) would end at too.
     fn next_unread(&mut self) -> Result<Option<UnreadLines>> {
         let read = self.input.position();
-        let Some((file, size)) = self.file.as_ref().filter(|_| read > 0 && !self.is_too_long)
-        else {
+        let Some(file) = self.file.as_ref().filter(|_| read > 0 && !self.is_too_long) else {
             return Ok(None);
         };
         let wanted = wanted_behind(self.rest.len()) as u64;
-        if self.input.is_peeked() || read + wanted >= *size {
+        if self.input.is_peeked() || read + wanted >= file.size() {
             return Ok(None);
         }
         let begin = read - self.rest.len() as u64;
-        let Some((end, rest)) = self.last_end(file, read..read + wanted)? else { return Ok(None) };
+        let Some((end, rest)) = Self::last_end(file, read..read + wanted)? else { return Ok(None) };
         let (number, next_line) = LineNumber::unknown();
         let lines = UnreadLines {
             file: Arc::clone(file),
-            path: Arc::clone(self.input.path()),
             bytes: begin..end,
             first_line: std::mem::replace(&mut self.next_line, number),
             next_line,

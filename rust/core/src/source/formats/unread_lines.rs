@@ -1,19 +1,15 @@
 //! [`UnreadLines`]: lines whose place in a file is known, and which any thread reads.
 
-use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
-use crate::util::disk::checksummed_frames::read_at;
-use crate::util::disk::retry::retry;
+use crate::util::disk::local_file::SharedFile;
 
 /// Whole lines of a file of the local disk.
 #[derive(Debug)]
 pub(crate) struct UnreadLines {
-    pub(crate) file: Arc<File>,
-    pub(crate) path: Arc<Path>,
+    pub(crate) file: Arc<SharedFile>,
     pub(crate) bytes: Range<u64>,
     /// The number of the first line.
     pub(crate) first_line: LineNumber,
@@ -26,10 +22,10 @@ pub(crate) struct UnreadLines {
 impl UnreadLines {
     /// The number of the first line, and the lines.
     pub(crate) fn read(self) -> Result<(u64, Vec<u8>)> {
-        let Self { file, path, bytes: Range { start, end }, first_line, next_line, .. } = self;
+        let Self { file, bytes: Range { start, end }, first_line, next_line, .. } = self;
         let length = usize::try_from(end - start).expect("a block fits into memory");
         let mut bytes = vec![0; length];
-        retry(|| read_at(&file, &mut bytes, start)).map_err(Error::io(&*path))?;
+        file.read_at(&mut bytes, start)?;
         let lines = count_lines(&bytes);
         let first_line = first_line.get()?;
         next_line.set(first_line + lines);
@@ -84,6 +80,7 @@ impl Drop for NextLine {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::path::Path;
     use std::thread;
 
     use proptest::prelude::*;
@@ -195,13 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_off_gives_an_error() {
-        let file = written(&vec![(1_000, false); 5_000], true);
-        let mut reader = reader(file.path());
-        reader.next_content(&Control::default()).expect("the file");
-        file.as_file().set_len(1_000).expect("a file");
-        let unread = reader.next_unread();
-        let read = unread.and_then(|block| block.expect("a block").read());
-        assert!(matches!(read, Err(Error::Io { path, .. }) if path == file.path()));
+    fn a_file_that_changed_before_a_block_was_read_gives_an_error() {
+        for (size, is_found) in [(1_000, false), (1_000, true), (6_000_000, true)] {
+            let file = written(&vec![(1_000, false); 5_000], true);
+            let mut reader = reader(file.path());
+            reader.next_content(&Control::default()).expect("the file");
+            let found = is_found.then(|| reader.next_unread());
+            file.as_file().set_len(size).expect("a file");
+            let unread = found.unwrap_or_else(|| reader.next_unread());
+            let read = unread.and_then(|block| block.expect("a block").read());
+            assert!(matches!(read, Err(Error::Changed(path)) if path == file.path()));
+        }
     }
 }

@@ -1,23 +1,33 @@
-//! [`LocalFile`]: a file of the local disk, up to the size that it had when it was opened.
+//! [`LocalFile`]: a file of the local disk, up to the size that it had when it was opened, and [`SharedFile`], for several threads.
 //!
 //! A program may append to a file as fast as it is read: without this end, reading it would have none.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
 use fastpack_tokenize::loading::regular;
 
+use super::checksummed_frames::read_at;
 use super::retry::retry;
+use crate::error::{Error, Result};
 
 /// A file of the local disk, up to the size that it had when it was opened.
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     file: File,
-    /// Its size; 0 for files without a size, such as `/proc/meminfo`.
-    size: u64,
+    /// Its size and time. The size is 0 for files without one, such as `/proc/meminfo`.
+    opened: Metadata,
     at: u64,
+}
+
+/// A file of the local disk that several threads read, each at places of its own.
+#[derive(Debug)]
+pub(crate) struct SharedFile {
+    file: File,
+    path: Arc<Path>,
+    opened: Metadata,
 }
 
 impl LocalFile {
@@ -25,26 +35,48 @@ impl LocalFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         retry(|| {
             let file = regular::open(path)?;
-            let size = file.metadata()?.len();
-            Ok(Self { file, size, at: 0 })
+            let opened = file.metadata()?;
+            Ok(Self { file, opened, at: 0 })
         })
     }
 
-    /// The file and its size, to be read by other threads too; `None` for files without a size, and where reading at a place moves
-    /// the place of the next read.
-    pub(crate) fn share(&self) -> io::Result<Option<(Arc<File>, u64)>> {
-        if self.size == 0 || cfg!(windows) {
+    /// The file, which lies at `path`, to be read by other threads too; `None` for files without a size, and where reading at a
+    /// place moves the place of the next read.
+    pub(crate) fn share(&self, path: &Arc<Path>) -> io::Result<Option<SharedFile>> {
+        if self.opened.len() == 0 || cfg!(windows) {
             return Ok(None);
         }
-        Ok(Some((Arc::new(self.file.try_clone()?), self.size)))
+        let (file, path) = (self.file.try_clone()?, Arc::clone(path));
+        Ok(Some(SharedFile { file, path, opened: self.opened.clone() }))
     }
 
     /// The bytes before the end, as far as the system tells it.
     fn left(&self) -> io::Result<u64> {
-        if self.size == 0 && self.file.metadata()?.len() == 0 {
+        if self.opened.len() == 0 && self.file.metadata()?.len() == 0 {
             return Ok(u64::MAX);
         }
-        Ok(self.size.saturating_sub(self.at))
+        Ok(self.opened.len().saturating_sub(self.at))
+    }
+}
+
+impl SharedFile {
+    /// Its size when it was opened.
+    pub(crate) fn size(&self) -> u64 {
+        self.opened.len()
+    }
+
+    /// Fills a buffer from a place in the file on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Changed`] if its size or time are no longer those that it had when it was opened.
+    pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
+        let read = retry(|| read_at(&self.file, bytes, at));
+        let now = self.file.metadata().map_err(Error::io(&*self.path))?;
+        if now.len() != self.opened.len() || now.modified().ok() != self.opened.modified().ok() {
+            return Err(Error::Changed(self.path.to_path_buf()));
+        }
+        read.map_err(Error::io(&*self.path))
     }
 }
 
@@ -63,7 +95,7 @@ impl Seek for LocalFile {
             SeekFrom::End(by) => {
                 let before =
                     || io::Error::new(io::ErrorKind::InvalidInput, "a place before the file");
-                SeekFrom::Start(self.size.checked_add_signed(by).ok_or_else(before)?)
+                SeekFrom::Start(self.opened.len().checked_add_signed(by).ok_or_else(before)?)
             }
             to => to,
         };
