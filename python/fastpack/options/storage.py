@@ -50,7 +50,8 @@ class Storage(Value):
             inside `~/.cache/fastpack` without one; what was not used for longest is removed first.
         work_dir: A folder on the local disk in which a job works whose `output` is in remote storage (`s3://`, `gs://`,
             `az://`, `hf://datasets/ORG/NAME`). It needs room for the whole output, which is uploaded when it is finished
-            and then removed here. A job that was stopped goes on from there. `~/.cache/fastpack/jobs` if not given.
+            and then removed here. A job that was stopped goes on from there. `~/.cache/fastpack/jobs` if not given. Not
+            used by a job whose `output` is on this disk: one `Storage` may serve several calls.
 
     Raises:
         OptionError: A value is none that the option takes.
