@@ -8,10 +8,14 @@ import json
 import random
 import re
 import warnings
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from campaign import tries
+from conftest import ROOT
 from nested import flat
 
 import fastpack
@@ -20,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import pyarrow as pa
-
+TOKENIZER = ROOT / "examples" / "tokenizer"
 LENGTH = 16
 STEPS = 10
 PAD = 9_999
@@ -190,20 +193,37 @@ def full(tables: list[list[Row]]) -> list[Row]:
     return [row for table in tables for row in table if row]
 
 
-def check_end(trial: Trial, end: str) -> None:
-    """Who has no rows is told how much was lost, and what would be right; so is who mixes a source of which nothing is left."""
+def without_rows(trial: Trial) -> list[str]:
+    """The sources of a mixture of which every document is dropped, or which have none. The first token of a document has no label."""
     kept = {"short", "long"} if trial.options["strategy"] == "concat" else {"short"}
-    empty = [not any(record["kind"] in kept for record in records) for records in trial.sources.values()]
+
+    def is_kept(record: dict[str, Any]) -> bool:
+        return record["kind"] in kept and len(record["input_ids"]) > 1
+
+    return [name for name, records in trial.sources.items() if not any(map(is_kept, records))]
+
+
+def check_sources(trial: Trial, alone: Run) -> None:
+    """A source of a mixture without rows is refused by name, unless the others go on without it; one with rows only in lanes without."""
+    refused = re.match(r"OptionError: .*`weights`: source `[ab]` .* has a share, but ", alone.end)
+    assert bool(refused) is alone.end.startswith("OptionError"), alone.end
+    if trial.options.get("on_exhausted", "drop") == "drop":
+        assert not refused, alone.end
+    elif without_rows(trial):
+        assert refused, alone.end
+    elif refused:
+        assert re.search(r"lane \d of [248] .*; take fewer lanes", alone.end), alone.end
+
+
+def check_end(trial: Trial, end: str) -> None:
+    """Who has no rows is told how much was lost, and what would be right."""
     if "LossError" in end:
         assert re.search(r"none of \d+ documents?|there is no document", end), end
         assert re.search(
             r"(`max_length`|`ranks\.lanes`|`filter` and `select`|records|max_lost=\S+ allows it)", end
         ), end
-    if len(empty) > 1 and any(empty) and trial.options["on_exhausted"] != "drop":
-        assert end.startswith("OptionError: invalid option `weights`: source `"), end
-        assert 'on_exhausted="drop"' in end, end
-    elif all(empty) and trial.options["epochs"] is None:
-        assert end.startswith("LossError"), end
+    if trial.options["epochs"] is None and len(without_rows(trial)) == len(trial.sources):
+        assert "LossError" in end or "`weights`: source" in end, end
 
 
 @pytest.mark.filterwarnings("ignore:lane .* rows of padding")
@@ -211,6 +231,7 @@ def check_end(trial: Trial, end: str) -> None:
 def test_every_next_ends_and_lanes_alone_decide_which_rows_are_padding(seed: int, tmp_path: Path) -> None:
     trial = trial_of(seed)
     alone = run(opened(trial, tmp_path))
+    check_sources(trial, alone)
     if "LossError" in alone.end:
         assert not full(alone.tables)
         assert "lanes" in alone.end or trial.options["epochs"], alone.end
@@ -292,6 +313,129 @@ def test_a_rank_without_rows_fails_with_counts_and_remedy(write_jsonl: Callable[
             fastpack.LossError, match=r"no document in the .* lanes of this rank; take fewer `ranks.lanes`"
         ):
             next(flat.stream(empty, epochs=None, **OPTIONS | ranks))
+
+
+REMEDIES = {
+    "too_long": "take a larger `max_length`",
+    "filtered": "let `filter` and `select` keep more",
+    "empty": "mend the records",
+}
+"""Each reason for dropping a document of the law, with its remedy, in their order."""
+
+
+def lost_by(reason: str, number: int, chance: random.Random) -> dict[str, Any]:
+    """A record that is dropped for this reason."""
+    length = {"too_long": LENGTH + chance.randint(1, 9), "empty": 0}.get(reason, chance.randint(2, LENGTH))
+    return {**ids(number, length), "note": "drop" if reason == "filtered" else "keep"}
+
+
+@pytest.mark.parametrize("seed", range(tries(25, 1000)))
+def test_ranks_without_rows_tell_the_counts_of_their_lanes_and_all_remedies(
+    seed: int, write_jsonl: Callable[..., Path]
+) -> None:
+    """Whatever the lanes of a rank have, for any number of ranks: all of them together tell each document once."""
+    chance = random.Random(seed)
+    lanes, reasons = chance.choice([1, 2, 4, 8]), chance.sample(sorted(REMEDIES), chance.randint(1, 3))
+    world = chance.choice([it for it in (1, 2, 4, 8) if lanes % it == 0])
+    records = [lost_by(chance.choice(reasons), at, chance) for at in range(chance.choice([1, 3, 20, 300]))]
+    some = chance.random() < 0.3
+    if some:
+        records.insert(chance.randrange(len(records) + 1), {**ids(7, LENGTH), "note": "keep"})
+    # One that reads files, and one that takes what a function gives.
+    path = write_jsonl(records)
+    files: Any = path if chance.random() < 0.8 else lambda: iter(records)
+    shuffle = chance.random() < 0.5
+    told: Counter[str] = Counter()
+    for rank in range(world):
+        stream = flat.stream(
+            files, max_length=LENGTH, strategy="none", overlong="drop", where={"note": "keep"}, pad_token_id=PAD,
+            epochs=None, lanes=lanes, batch_size=lanes // world, rank=rank, world_size=world,
+            shuffle=shuffle, seed=seed, threads=2,
+        )  # fmt: skip
+        with stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                assert any(rows_of(next(stream))), "a rank has rows, or fails"
+            except fastpack.LossError as lost:
+                said, documents = str(lost), lost.documents
+            else:
+                assert some
+                continue
+        own = f"{lanes // world} lane{'s' if lanes > world else ''} of this rank"
+        counts = {
+            reason: int(count) for reason, count in re.findall(r"(\w+): (\d+) documents?, \d+ token", said)
+        }
+        told += Counter(counts)
+        assert documents == sum(counts.values())
+        if not counts:
+            assert said == (
+                f"there is no document in the {own}; take fewer `ranks.lanes`, or name files with records"
+            )
+            continue
+        assert said.startswith(
+            f"none of {documents} document{'s' if documents > 1 else ''} in the {own} is kept"
+        )
+        remedies = [remedy for reason, remedy in REMEDIES.items() if reason in counts]
+        remedies += ["take fewer `ranks.lanes`"] if world > 1 else []
+        assert said.endswith(f"; {', or '.join(remedies)}")
+    dropped = Counter(
+        "filtered" if record["note"] == "drop" else "empty" if not record["input_ids"] else "too_long"
+        for record in records
+        if record["note"] == "drop" or len(record["input_ids"]) not in range(1, LENGTH + 1)
+    )
+    if some:
+        assert not told - dropped
+    else:
+        assert told == dropped
+
+
+def empty_gz(path: Path) -> None:
+    path.write_bytes(gzip.compress(b""))
+
+
+def empty_parquet(path: Path) -> None:
+    pq.write_table(pa.table({"input_ids": pa.array([], pa.list_(pa.int32()))}), path)
+
+
+def empty_arrow(path: Path) -> None:
+    table = pa.table({"input_ids": pa.array([], pa.list_(pa.int32()))})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+EMPTY: dict[str, Callable[[Path], object]] = {
+    "nothing.jsonl": lambda path: path.write_bytes(b""),
+    "newlines.jsonl": lambda path: path.write_bytes(b"\n\n \n"),
+    "list.json": lambda path: path.write_bytes(b"[]"),
+    "nothing.jsonl.gz": empty_gz,
+    "header.csv": lambda path: path.write_bytes(b"text\n"),
+    "no_rows.parquet": empty_parquet,
+    "no_rows.arrow": empty_arrow,
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("seed", range(tries(2, 60)))
+def test_an_endless_run_over_files_without_records_is_an_error(name: str, seed: int, tmp_path: Path) -> None:
+    """No container, number of files, lanes or ranks gives a run of no tables."""
+    chance = random.Random(f"{name} {seed}")
+    for number in range(chance.choice([1, 1, 3])):
+        EMPTY[name](tmp_path / f"{number}-{name}")
+    lanes = chance.choice([1, 2, 8])
+    world = chance.choice([it for it in (1, 2, 8) if lanes % it == 0])
+    for rank in range(world):
+        stream = flat.stream(
+            str(tmp_path / f"*{name}"), max_length=LENGTH, pad_token_id=PAD, epochs=None, lanes=lanes,
+            strategy=chance.choice(["none", "concat", "best_fit"]), batch_size=lanes // world, rank=rank,
+            world_size=world, shuffle=chance.random() < 0.5, threads=1, columns=["input_ids", "labels"],
+            **({} if name != "header.csv" else {"tokenizer": TOKENIZER}),
+        )  # fmt: skip
+        for _ in range(2):
+            with pytest.raises(
+                fastpack.LossError, match=r"there is no document in the .* of this rank; take fewer"
+            ):
+                next(stream)
+        stream.close()
 
 
 def drops_long(record: dict[str, Any]) -> bool:
