@@ -192,6 +192,13 @@ impl Report {
         self
     }
 
+    /// The report with further warnings.
+    #[must_use]
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.facts.warnings.extend(warnings.into_iter().map(in_one_line));
+        self
+    }
+
     /// Fails with [`Error::Lost`](crate::Error::Lost) if more was lost than `most` allows.
     pub(crate) fn check_max_lost(&self, most: Option<MaxLost>) -> Result<()> {
         let read = Count { documents: self.documents.read, tokens: self.tokens.read };

@@ -59,7 +59,7 @@ pub use bucket::single_files::BucketFiles;
 pub use file_names::{SPLIT_HASHES, TOKENS};
 pub use folder::OutputFolder;
 pub use folder::discarded_outputs::{
-    LockedOutput, discard, is_barred, is_damaged, is_emptied, remove_output,
+    LockedOutput, discard, is_barred, is_damaged, is_emptied, refuse_foreign_files, remove_output,
 };
 pub use folder::output_survey::{
     FinishedOutput, KeptTokens, finished_in, finished_job, finished_output, kept, tokens_hash,

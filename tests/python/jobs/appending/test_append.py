@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -243,6 +244,72 @@ def test_a_file_of_others_in_the_work_folder_is_refused_by_name_and_stays(
     assert fastpack.pack_dir(parts[1], folder, exists=exists, **given).appended_files == 1
 
 
+def change(shard: Path, *, keep_time: bool) -> bytes:
+    """Changes a shard at its size."""
+    times = (shard.stat().st_atime_ns, shard.stat().st_mtime_ns)
+    content = shard.read_bytes()[::-1]
+    with shard.open("r+b") as file:
+        file.write(content)
+    if keep_time:
+        os.utime(shard, ns=times)
+    return content
+
+
+@pytest.mark.parametrize("exists", ["append", "append_rows"])
+def test_a_shard_that_was_changed_at_its_size_is_refused_by_name(
+    exists: Any, parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": exists == "append", **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    shard = folder / "train-00001.arrow"
+    whole = shard.read_bytes()
+    changed = change(shard, keep_time=False)
+    with pytest.raises(
+        fastpack.OutputError, match=r"shards have changed since .*: `train-00001\.arrow`; put them back"
+    ) as refused:
+        fastpack.pack_dir(parts[1], folder, exists=exists, **given)
+    assert refused.value.filename == str(folder)
+    assert shard.read_bytes() == changed
+    assert not list(tmp_path.glob("grown.append*"))
+    shard.write_bytes(whole)
+    assert fastpack.pack_dir(parts[1], folder, exists=exists, **given).warnings == []
+
+
+def test_a_shard_that_was_changed_at_its_size_and_time_stays_and_a_warning_names_it(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": True, **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    changed = change(folder / "train-00001.arrow", keep_time=True)
+    report = fastpack.pack_dir(parts[1], folder, exists="append", **given)
+    [beside] = tmp_path.glob("grown.append*")
+    [warning] = report.warnings
+    assert f"`{beside / 'train-00001.arrow'}`" in warning
+    assert {path.name: path.read_bytes() for path in beside.iterdir()} == {"train-00001.arrow": changed}
+    assert not fastpack.verify(folder).problems
+    assert fastpack.pack_dir(parts[2], folder, exists="append", **given).warnings == []
+
+
+def test_files_of_others_where_the_new_output_is_made_are_refused_by_name(
+    parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": True, "exists": "append", **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    beside = folder_beside(folder, **given)
+    beside.mkdir()
+    (beside / "notes.txt").write_text("mine")
+    with pytest.raises(fastpack.OutputError, match=r"did not write: `notes\.txt`; move them away") as refused:
+        fastpack.pack_dir(parts[1], folder, **given)
+    assert refused.value.filename == str(beside)
+    assert [path.name for path in beside.iterdir()] == ["notes.txt"]
+    (beside / "notes.txt").unlink()
+    assert fastpack.pack_dir(parts[1], folder, **given).appended_files == 1
+    assert not beside.exists()
+
+
 def test_files_of_others_stay(parts: list[Path], tokenizer_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "grown"
     fastpack.pack_dir(parts[:1], folder, tokenizer=tokenizer_dir, keep_tokens=True, **OPTIONS)
@@ -276,32 +343,6 @@ def test_no_other_run_writes_the_folder_meanwhile(
     assert len(refused) == 2
     fastpack.pack_dir(parts[:2], whole, **filtered)
     same_output(folder, whole)
-
-
-@pytest.mark.parametrize("exists", ["append", "append_rows"])
-def test_a_shard_that_was_changed_stays_and_is_named_unless_its_rows_stay_too(
-    exists: Any, parts: list[Path], tokenizer_dir: Path, tmp_path: Path
-) -> None:
-    """It stayed in a folder beside the new output, and nothing was said."""
-    folder = tmp_path / "grown"
-    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": exists == "append", **OPTIONS}
-    fastpack.pack_dir(parts[:1], folder, **given)
-    shard = folder / "train-00000.arrow"
-    changed = bytearray(shard.read_bytes())
-    changed[len(changed) // 2] ^= 1
-    shard.write_bytes(changed)
-    report = fastpack.pack_dir(parts[1], folder, exists=exists, **given)
-    beside = list(tmp_path.glob("grown.append-*"))
-    if exists == "append":
-        [left] = beside
-        assert (left / shard.name).read_bytes() == changed
-        [warning] = [text for text in report.warnings if left.name in text]
-        assert "keeps `train-00000.arrow` of the output before" in warning
-        assert not fastpack.verify(folder).problems
-    else:
-        assert beside == []
-        assert shard.read_bytes() == changed
-        assert any("train-00000.arrow" in str(problem) for problem in fastpack.verify(folder).problems)
 
 
 APPEND = RUN.replace("pack_dir([files], out,", 'pack_dir([files], out, exists="append",')

@@ -31,11 +31,10 @@ use crate::report::listed_path::ListedPath;
 use crate::report::{AppendedFiles, Report};
 use crate::sink::{
     FinishedOutput, KeptTokens, LockedOutput, OutputFolder, TokensFile, finished_job,
-    finished_output, is_emptied, kept, remove_output,
+    finished_output, is_emptied, kept, refuse_foreign_files, remove_output,
 };
 use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::util::control::Control;
-use crate::util::message::ShownPath;
 use crate::util::wording::{message, set};
 
 /// The ending of the folder in which the new output is made, beside the old one. The beginning of the hash of the old job
@@ -91,8 +90,10 @@ pub fn append_dir(
         return Err(refused(appending, "needs a folder that is not the root of the disk"));
     };
     finished.refuse_foreign_shards()?;
+    finished.refuse_changed_shards(control)?;
     locked.refuse_foreign_work()?;
-    remove_replaced(&finished, &dir, control)?;
+    let mut warnings = remove_replaced(&finished, &dir, control)?;
+    refuse_foreign_files(&new_dir, control)?;
     let JobInputs::Files(known) = &finished.job().inputs else {
         let reason = "takes a folder that was packed from files, and not from records in memory or kept tokens";
         return Err(refused(appending, reason));
@@ -121,10 +122,10 @@ pub fn append_dir(
     }
     let new = NewFiles::find(&finished, known, appending, found, &job, control)?;
     if new.found.files.is_empty() {
-        remove_output(&new_dir, Some(&dir), control)?;
+        warnings.extend(remove_output(&new_dir, Some(&dir), control)?);
         let report = read_report(finished.report(), &output.dir)?;
         let appended = Some(AppendedFiles::default());
-        return Ok(Report { appended, finished_before: true, ..report });
+        return Ok(Report { appended, finished_before: true, ..report }.with_warnings(warnings));
     }
     let appended_to = (!all_again).then(|| before.name());
     let identity = Identity { inputs: JobInputs::Files(new.all.clone()), appended_to, ..identity };
@@ -142,29 +143,9 @@ pub fn append_dir(
         pack_behind(folder, &job, grown, &output, control)
     })?;
     locked.exchange(&new_dir)?;
-    remove_output(&new_dir, Some(&dir), control)?;
+    warnings.extend(remove_output(&new_dir, Some(&dir), control)?);
     // A call that was killed may have finished it there.
-    let mut report = Report { finished_before: false, ..report };
-    report.facts.warnings.extend(left_behind(&new_dir));
-    Ok(report)
-}
-
-/// The warning about files of the old output that were not removed with it.
-fn left_behind(dir: &Path) -> Option<String> {
-    let entries = fs::read_dir(dir).ok()?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.collect();
-    names.sort_unstable();
-    let first = names.first()?;
-    let more = match names.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Some(format!(
-        "`{}` keeps `{}`{more} of the output before, which others changed since it was packed; look at it, and remove the folder",
-        ShownPath(dir),
-        ShownPath(Path::new(first))
-    ))
+    Ok(Report { finished_before: false, ..report }.with_warnings(warnings))
 }
 
 /// The part of a finished folder to which files are appended.
@@ -245,9 +226,14 @@ fn append_folder(dir: &Path, job: &Identity) -> Option<PathBuf> {
 }
 
 /// Removes what is left of outputs that the one in `dir` has replaced: folders beside it, each named after the job in it; emptied ones
-/// if the manifest in `dir` names that job.
-fn remove_replaced(finished: &FinishedOutput, dir: &Path, control: &Control) -> Result<()> {
-    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(()) };
+/// if the manifest in `dir` names that job. Returns the warnings about files in them that stay.
+fn remove_replaced(
+    finished: &FinishedOutput,
+    dir: &Path,
+    control: &Control,
+) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Ok(warnings) };
     let parent = if parent == Path::new("") { Path::new(".") } else { parent };
     for entry in fs::read_dir(parent).map_err(Error::io(parent))? {
         let entry = entry.map_err(Error::io(parent))?;
@@ -263,10 +249,10 @@ fn remove_replaced(finished: &FinishedOutput, dir: &Path, control: &Control) -> 
             let removed = remove_output(&sibling, Some(dir), control);
             // The call that was removing it may have come to its end meanwhile.
             let is_gone = sibling.symlink_metadata().is_err();
-            removed.or_else(|error| if is_gone { Ok(()) } else { Err(error) })?;
+            warnings.extend(removed.or_else(|error| if is_gone { Ok(None) } else { Err(error) })?);
         }
     }
-    Ok(())
+    Ok(warnings)
 }
 
 /// Packs the new files into a folder: behind the rows of the old ones, or with their kept tokens.

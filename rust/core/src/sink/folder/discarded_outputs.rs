@@ -10,6 +10,7 @@ use super::leftovers::Leftovers;
 use super::lock::{Lock, refuse_no_folder};
 use super::output_survey;
 use super::own_files;
+use super::renamed_files::remove_folder_of;
 use crate::config::identity::Identity;
 use crate::error::{Error, Result};
 use crate::sink::file_names::{LOCK, MANIFEST, REPORT, SPLIT_HASHES, TOKENS, WORK};
@@ -122,14 +123,33 @@ impl<'a> LockedOutput<'a> {
     }
 }
 
-/// Removes the finished output in the folder `dir`, and moves the files that fastpack did not write there to the folder `others`,
-/// where they do not replace any. Shards that the output in `others` has too, as the same files, lose a second name alone, so they
-/// are not read.
-///
-/// The manifest goes last: until then it proves whose the others are. A folder that is not there is no fault.
-pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Result<()> {
+/// Fails with [`Error::Output`] if the folder `dir` holds files that fastpack did not write: the output that is made there takes the
+/// place of another, and they would be moved with it. A folder that is not there is no fault.
+pub fn refuse_foreign_files(dir: &Path, control: &Control) -> Result<()> {
     if !regular::is_folder(dir) {
         return Ok(());
+    }
+    refuse_no_folder(dir)?;
+    let (_lock, _) = Lock::take(dir, None, true, control)?;
+    let (_, whole) = Leftovers::find(dir)?.owned(dir, control)?;
+    if whole.others.is_empty() {
+        return Ok(());
+    }
+    Err(output_survey::foreign_files(dir, &whole.others))
+}
+
+/// Removes the finished output in the folder `dir`, and moves the files that fastpack did not write there to the folder `others`,
+/// where they do not replace any. Shards that the output in `others` has too, as the same files, lose a second name alone, so they
+/// are not read. A folder that is not there is no fault.
+///
+/// The manifest goes last: until then it proves whose the others are. Returns the warning about files that stay, if any.
+pub fn remove_output(
+    dir: &Path,
+    others: Option<&Path>,
+    control: &Control,
+) -> Result<Option<String>> {
+    if !regular::is_folder(dir) {
+        return Ok(None);
     }
     refuse_no_folder(dir)?;
     let (lock, _) = Lock::take(dir, None, true, control)?;
@@ -145,15 +165,35 @@ pub fn remove_output(dir: &Path, others: Option<&Path>, control: &Control) -> Re
     if let Some(started) = &left.started {
         lock.clear(&started.job, |_| false)?;
     }
-    whole.discard()?;
-    for (name, others) in whole.others.iter().filter_map(|name| Some((name, others?))) {
-        // One of that name stays where it is.
-        let _ = regular::rename(&dir.join(name), &others.join(name));
+    let mut left = Vec::new();
+    for name in &whole.others {
+        // Where `others` has a file of that name, it stays where it is.
+        if !others.is_some_and(|others| is_moved(&dir.join(name), &others.join(name))) {
+            left.push(dir.join(name).display().to_string());
+        }
     }
+    whole.discard()?;
     drop(lock);
     // Files that stay keep the folder.
     let _ = remove_empty(dir);
-    Ok(())
+    let left = (!left.is_empty()).then(|| output_survey::listed(&left));
+    Ok(left.map(|left| {
+        format!(
+            "what fastpack did not write, or what has changed since, was kept of the output that was replaced: {left}"
+        )
+    }))
+}
+
+/// Moves a file to `to` if nothing is there, by its folder if it lies in the folder of a split.
+fn is_moved(from: &Path, to: &Path) -> bool {
+    let made = to.parent().filter(|folder| fs::create_dir(folder).is_ok());
+    let is_moved = regular::rename(from, to).is_ok();
+    match (is_moved, made) {
+        (true, _) => remove_folder_of(from),
+        (false, Some(_)) => remove_folder_of(to),
+        (false, None) => {}
+    }
+    is_moved
 }
 
 /// True if [`remove_output`] was killed in the folder `dir` after the manifest was gone: it holds nothing, or the lock alone.

@@ -228,9 +228,33 @@ impl FinishedOutput {
         if foreign.is_empty() {
             return Ok(());
         }
-        let reason =
-            format!("holds what fastpack did not write: {}; move them away", listed(&foreign));
-        Err(Error::output(dir, reason))
+        Err(foreign_files(dir, &foreign))
+    }
+
+    /// Fails with [`Error::Output`] if a shard was written to after the manifest, and has another hash than it had then. Older
+    /// ones are not read, so that an append does not cost a pass over all rows.
+    pub fn refuse_changed_shards(&self, control: &Control) -> Result<()> {
+        let written = |path: &Path| path.symlink_metadata().and_then(|found| found.modified());
+        let manifest = self.dir.join(MANIFEST);
+        let finished = written(&manifest).map_err(Error::io(&*manifest))?;
+        let mut changed = Vec::new();
+        for WrittenShard { name, bytes, blake3, .. } in &self.manifest.files {
+            control.tick()?;
+            let path = self.dir.join(name);
+            if written(&path).map_err(Error::io(&*path))? >= finished
+                && !own_files::is_whole(&path, *bytes, blake3, control)?
+            {
+                changed.push(name.clone());
+            }
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let changed = listed(&changed);
+        let reason = format!(
+            "cannot be appended to: shards have changed since they were packed: {changed}; put them back, or pack all files again"
+        );
+        Err(Error::output(&self.dir, reason))
     }
 
     /// Its shards of a split, in order.
@@ -414,8 +438,14 @@ pub(crate) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()>
     Err(Error::output(dir, reason))
 }
 
+/// The error for a folder that holds files that fastpack did not write.
+pub(super) fn foreign_files(dir: &Path, names: &[String]) -> Error {
+    let reason = format!("holds what fastpack did not write: {}; move them away", listed(names));
+    Error::output(dir, reason)
+}
+
 /// A list of names, cut to a bounded length.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     let first = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
