@@ -436,6 +436,71 @@ def test_a_pickle_holds_a_secret_only_for_the_storage_that_it_opens(place, token
         assert CANARY.encode() not in sent
 
 
+RIGHT_SECRETS = {
+    "storage": {"aws_secret_access_key": CANARY},
+    "storage.options": {"aws_secret_access_key": CANARY},
+    "storage.token": CANARY,
+}
+"""Secrets where they belong, in values that are taken."""
+
+OF_ENVIRONMENT = "s3cr3tOfTheEnvironment"
+
+ENVIRONMENT = (
+    *(
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_ACCESS_KEY_ID",
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+    ),
+    *("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY", "GOOGLE_SERVICE_ACCOUNT_KEY", "WANDB_API_KEY"),
+)
+"""Variables of the environment that hold secrets."""
+
+
+@pytest.mark.parametrize("where", sorted(places_in("stream")))
+def test_a_pickle_of_a_stream_holds_a_secret_only_in_the_value_in_which_the_caller_gave_it(
+    where, place, tokenizer_dir, monkeypatch
+):
+    """Whatever the option: not in another value, nor in what the stream made of it, and none of the environment."""
+    for name in ENVIRONMENT:
+        monkeypatch.setenv(name, OF_ENVIRONMENT)
+    values = list(values_of(where)) if where not in RIGHT_SECRETS else [RIGHT_SECRETS[where]]
+    if where not in ("files", "tokenizer", *RIGHT_SECRETS):
+        values = tries(random.Random(where).sample(values, 3), values)
+    held = []
+    for value in values:
+        arguments = arguments_of("stream", place, tokenizer_dir) | given_or_refused(where, value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                rows = fastpack.stream(**arguments)
+                sent = pickle.dumps(rows)
+            except (fastpack.FastpackError, TypeError, ValueError):
+                continue
+        assert OF_ENVIRONMENT.encode() not in sent
+        assert CANARY not in repr(rows) + str(rows)
+        state = rows.__getstate__()
+        arguments = state.pop("given")
+        owner = where.partition(".")[0]
+        others = {name: it for name, it in arguments.items() if name != owner}
+        assert CANARY.encode() not in pickle.dumps([state, others]), where
+        held.append(CANARY.encode() in sent)
+        again = pickle.loads(sent)
+        assert pickle.dumps(again.__getstate__()) == pickle.dumps(rows.__getstate__())
+        assert CANARY not in repr(again)
+    if where in RIGHT_SECRETS:
+        assert held == [True]
+
+
+def given_or_refused(where, value):
+    """The argument that gives a value to an option; as it is where a field refuses it."""
+    try:
+        return given_at(where, value)
+    except (fastpack.FastpackError, TypeError, ValueError):
+        return {}
+
+
 @settings(max_examples=tries(200, 20_000))
 @given(
     st.text(max_size=6),
