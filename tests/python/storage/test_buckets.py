@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from campaign import tries
 from conftest import KEYS, conversation, listing, sentence
 from containers import CONTAINERS, lines
 from faulty_proxy import losing
+from loopback import LoopbackServer, SilentHandler, running
 from nested import flat
 
 import fastpack
@@ -485,3 +487,48 @@ def test_a_writer_that_slept_past_its_lease_replaces_nothing(
     # One that had finished has nothing to say.
     assert all(not text or "another process has taken its lock" in text for text in said), said
     assert any(said)
+
+
+class ListHandler(SilentHandler):
+    """Answers lists of a bucket by the pages of the server, of which the last names an earlier one as the next."""
+
+    def do_GET(self):  # noqa: N802  as `http.server` calls it
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+        self.server.answered += 1
+        number = int(query.get("continuation-token", 0))
+        following = number + 1 if number + 1 < len(self.server.pages) else self.server.back
+        objects = "".join(
+            f"<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            f"<ETag>&quot;{key}&quot;</ETag><Size>20</Size></Contents>"
+            for key in self.server.pages[number]
+        )
+        body = (
+            "<ListBucketResult><Name>bucket</Name><Prefix>a/</Prefix><IsTruncated>true</IsTruncated>"
+            f"<NextContinuationToken>{following}</NextContinuationToken>{objects}</ListBucketResult>"
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize("seed", range(tries(6, 200)))
+def test_a_list_that_returns_to_any_earlier_page_is_refused(seed, tokenizer_dir):
+    """Its last page names another as the next: itself, the first, or one between. Some pages have no object."""
+    chance = random.Random(seed)
+    keys = [f"a/{number}.jsonl" for number in range(9)]
+    chance.shuffle(keys)
+    pages = []
+    while keys:
+        count = chance.choice([0, 1, 1, 2, 4])
+        pages.append([keys.pop() for _ in range(min(count, len(keys)))])
+    server = LoopbackServer(ListHandler)
+    server.pages, server.back, server.answered = pages, chance.randrange(len(pages)), 0
+    files = chance.choice(["a/", "a/*.jsonl", "a/**/*.jsonl"])
+    with running(server):
+        options = {**KEYS, "aws_endpoint": server.url, "aws_allow_http": "true", "aws_region": "us-east-1"}
+        with pytest.raises(
+            fastpack.StorageError, match=r"lists `a/\d\.jsonl` twice, so its list may have no end"
+        ):
+            rows(f"s3://bucket/{files}", tokenizer_dir, storage_options=options)
+    assert server.answered <= len(pages) + 1 + len([page for page in pages if not page])
