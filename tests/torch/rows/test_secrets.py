@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import random
 import warnings
 from itertools import islice
 
 import pytest
+from campaign import tries
 from canary import CANARY, everything_in, urls
 from conftest import documents, pack
 from remote_folders import of_web
@@ -92,3 +94,92 @@ def test_a_pickle_of_a_stream_holds_a_secret_only_for_the_storage_that_it_opens(
         again = pickle.loads(sent)
         assert [row["input_ids"].tolist() for row in again] == [row["input_ids"].tolist() for row in rows]
         assert CANARY not in str(again.state_dict())
+
+
+SECRETS = {
+    "nothing": lambda: None,
+    "a dict": lambda: {"aws_secret_access_key": CANARY},
+    "options": lambda: fastpack.Storage(options={"azure_storage_account_key": CANARY, **QUICK}),
+    "no secret": lambda: QUICK,
+}
+"""What the caller gives as `storage`."""
+
+IN_MEMORY = ("a table", "dicts")
+"""Sources that are in no folder."""
+
+
+def source_of(name, web):
+    """The rows of a source, on this disk, in memory, or on a server, whose URL may have a password."""
+    table = fastpack.read("packed")
+    return {
+        "a folder": "packed",
+        "two folders": ["packed", "packed"],
+        "a table": table,
+        "dicts": table.to_pylist(),
+        "a server": web,
+        "a server with a password": web.replace("://", f"://user:{CANARY}@"),
+        "both": ["packed", web],
+    }[name]
+
+
+SOURCES = ["a folder", "two folders", *IN_MEMORY, "a server", "a server with a password", "both"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("seed", range(tries(1, 20)))
+def test_a_pickle_of_rows_holds_a_secret_only_where_the_caller_gave_it_and_it_opens_a_server(
+    seed, secret, source, packed, tmp_path
+):
+    """Whether rows were read or not, for some columns or all, and of a pickle that came out of a pickle."""
+    chance = random.Random(f"{source} {secret} {seed}")
+    with of_web(packed, tmp_path / "web") as web:
+        columns = chance.choice([None, ["input_ids", "seq_lengths"], ["input_ids", "labels", "seq_lengths"]])
+        given = {"storage": SECRETS[secret](), "cache_dir": tmp_path / "rows", "columns": columns}
+        if source in IN_MEMORY:
+            given = {"columns": columns} if secret == "nothing" else {"columns": columns, "storage": None}
+        rows = PackedDataset(source_of(source, web.url), **given)
+        for moment in chance.choices(["read", "pickle", "nothing"], k=3):
+            if moment == "read":
+                rows[chance.randrange(len(rows))]
+            elif moment == "pickle":
+                rows = pickle.loads(pickle.dumps(rows))
+        sent = pickle.dumps(rows)
+        is_remote = source in ("a server", "a server with a password", "both")
+        is_given = secret in ("a dict", "options") or "password" in source
+        # A worker opens the server with it.
+        assert (CANARY.encode() in sent) is (is_given and is_remote)
+        assert OF_ENVIRONMENT.encode() not in sent
+        again = pickle.loads(sent)
+        assert CANARY not in repr(rows) + repr(again)
+        assert {name: list(value) for name, value in again[0].items()} == {
+            name: list(value) for name, value in rows[0].items()
+        }
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("seed", range(tries(2, 40)))
+def test_a_pickle_of_a_stream_of_rows_holds_a_secret_only_where_the_caller_gave_it(
+    seed, secret, packed, tmp_path
+):
+    """At the beginning and behind any row, for any rank, and with the state of another."""
+    chance = random.Random(f"{secret} {seed}")
+    (tmp_path / "data.jsonl").write_text('{"input_ids": [1, 2, 3]}\n' * chance.choice([4, 40]))
+    storage = SECRETS[secret]()
+    given = {} if storage is None else {"storage": storage}
+    world = chance.choice([1, 2])
+    stream = fastpack.stream("data.jsonl", max_length=64, epochs=None, ranks=fastpack.Ranks(lanes=4), **given)
+    rank = chance.randrange(world)
+    rows = StreamDataset(stream, rank=rank, world_size=world)
+    if chance.random() < 0.7:
+        list(islice(rows, chance.randint(1, 9)))
+    if chance.random() < 0.5:
+        other = StreamDataset(stream, rank=rank, world_size=world)
+        other.load_state_dict(rows.state_dict())
+        rows = other
+    sent = pickle.dumps(rows)
+    is_given = secret in ("a dict", "options")
+    assert (CANARY.encode() in sent) is is_given
+    assert OF_ENVIRONMENT.encode() not in sent
+    again = pickle.loads(sent)
+    assert CANARY not in repr(rows) + repr(again) + str(again.state_dict()) + str(rows.state_dict())
