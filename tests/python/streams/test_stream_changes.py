@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import os
@@ -12,14 +13,18 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from campaign import tries
+from containers import buffered, ipc, lines, sequence
 from nested import flat
 
 import fastpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
 LENGTH = 48
 ROWS = 330
 """Rows of a run that are read. A small source of a mix may begin again before that."""
@@ -234,3 +239,82 @@ def test_without_strict_a_state_of_longer_rows_is_refused_by_the_length(tmp_path
     with flat.stream(files, max_length=16 * LENGTH, **options) as stream:
         stream.load_state_dict(state, strict=False)
         next(stream)
+
+
+def parquet(records: list[dict[str, Any]], **options: Any) -> bytes:
+    """A file whose size does not depend on the tokens."""
+    table = pa.Table.from_pylist(records)
+    return buffered(
+        lambda file: pq.write_table(
+            table, file, use_dictionary=False, compression="none", write_statistics=False, **options
+        )
+    )
+
+
+SAME_SIZE: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
+    "parquet": parquet,
+    "groups.parquet": lambda records: parquet(records, row_group_size=50),
+    "arrow": lambda records: ipc(records, pa.ipc.new_file),
+    "stream.arrow": lambda records: ipc(records, pa.ipc.new_stream),
+    "arrow.gz": lambda records: gzip.compress(ipc(records, pa.ipc.new_stream), 0, mtime=0),
+    "jsonl.gz": lambda records: gzip.compress(lines(records), 0, mtime=0),
+    "json": lambda records: json.dumps(records, indent=1).encode(),
+    "cbor": sequence,
+}
+"""Containers of records that are written at the same size where tokens have as many digits."""
+
+
+@pytest.mark.parametrize("container", SAME_SIZE)
+@pytest.mark.parametrize("seed", range(tries(4, 100)))
+def test_a_change_in_any_container_is_refused_or_read_as_it_is_now(
+    seed: int, container: str, tmp_path: Path
+) -> None:
+    """Whatever a state holds of a file is refused if it is other now; what was not read yet may be read as it is."""
+    rng = random.Random(f"{container} {seed}")
+    made = documents(tmp_path, rng)
+    records: dict[str, list[dict[str, Any]]] = {}
+    for document in made:
+        name = f"{document.path.stem}.{container}"
+        records.setdefault(name, []).append(json.loads(document.text))
+    for name, held in records.items():
+        (tmp_path / name).write_bytes(SAME_SIZE[container](held))
+    options = options_of(rng)
+    files = {"a": [str(tmp_path / f"{name}.{container}") for name in ("a1", "a2")]}
+    files["b"] = str(tmp_path / f"b.{container}")
+    # A lane reads some of these files as a whole.
+    options["lanes"] = min(options["lanes"], 1 if "weights" in options else 2)
+    with flat.stream(files, batch_size=1, **options) as whole:
+        rows = rows_of(whole, ROWS)
+    given = rng.randint(2, 100)
+    with flat.stream(files, batch_size=1, **options) as stream:
+        assert rows_of(stream, given) == rows[:given]
+        state = stream.state_dict()
+    open_ones = sorted(surely_read(rows, given, options, made))
+    is_open = bool(open_ones) and rng.random() < 0.75
+    chosen = rng.choice(open_ones) if is_open else rng.randrange(len(made))
+    name = f"{made[chosen].path.stem}.{container}"
+    path, record = tmp_path / name, records[name][made[chosen].line - 1]
+    record["input_ids"] = [token + CHANGED for token in record["input_ids"]]
+    stat, content = path.stat(), SAME_SIZE[container](records[name])
+    assert len(content) == stat.st_size
+    path.write_bytes(content)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    try:
+        with flat.stream(files, batch_size=1, **options) as stream:
+            stream.load_state_dict(state)
+            found = rows_of(stream, 200)
+    except fastpack.OptionError as refused:
+        said, option = str(refused), refused.option
+    else:
+        assert not is_open, f"document {chosen} was read, and is another now"
+        expected = [
+            [token + CHANGED if token - 1000 == chosen else token for token in row]
+            for row in rows[given : given + 200]
+        ]
+        assert found == expected[: len(found)]
+        return
+    assert option == "state"
+    # A change in the first or last bytes, where a checksum may lie, makes it another file of the source.
+    assert f".{container}" in said or re.search(
+        r"of another run; what differs: `(source [ab]|files)`", said
+    ), said
