@@ -73,10 +73,11 @@ def log(
     }
     with _running(run) as active:
         artifact = wandb.Artifact(name or packed.path.absolute().name, type=_TYPE, metadata=metadata)
-        for path in _files(packed):
-            artifact.add_file(str(path), name=path.relative_to(packed.path).as_posix())
+        # Shards are read before they are added: an error of theirs names the file.
         for split in packed.splits:
             artifact.add(_split_table(packed, split, rows), f"{split}_rows")
+        for path in _files(packed):
+            artifact.add_file(str(path), name=path.relative_to(packed.path).as_posix())
         for path in _paths(inputs):
             artifact.add(_input_table(path, rows), f"inputs/{path.name}")
         logged = active.log_artifact(artifact, aliases=["latest", *aliases])

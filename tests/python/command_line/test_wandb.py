@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,21 @@ def test_inputs_that_cannot_be_shown_are_named_with_the_reason(run, packed, tmp_
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(fastpack.FastpackError, match=r"bytes\.jsonl cannot be shown: it holds no text"):
         fastpack.wandb.log(packed, run, inputs=tmp_path / "bytes.jsonl")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("manifest", [True, False])
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_shard_that_is_no_file_is_refused_by_name(is_folder, manifest, run, packed, tmp_path):
+    """Without a manifest it was an error of `wandb`."""
+    folder = shutil.copytree(packed, tmp_path / "packed")
+    [shard] = folder.glob("train-*.arrow")
+    shard.unlink()
+    if is_folder:
+        shard.mkdir()
+    else:
+        shard.symlink_to(tmp_path / "nowhere")
+    if not manifest:
+        (folder / "manifest.json").unlink()
+    with pytest.raises(fastpack.FastpackError, match=r"train-00000\.arrow"):
+        fastpack.wandb.log(folder, run)
