@@ -1,4 +1,8 @@
-"""Every error that leaves a public call is one of fastpack's own, on one line, and names the file or the option, whatever lies in a file."""
+"""Every error that leaves a public call is one of fastpack's own, on one line, and names the file or the option, whatever lies in a file.
+
+`fastpack.wandb` is among them. `fastpack.ray` is not: Ray is in the environment of `make test-cluster` alone, starts a cluster of
+processes for each call, and hands to tasks the calls that are tried here.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ from sealing import seal_again
 
 import fastpack
 import fastpack.hf
+import fastpack.wandb
 from fastpack.api import recipes
 from fastpack.options.value import Value
 
@@ -242,6 +247,37 @@ def output(home: Path, chance: random.Random) -> Path:
     return place / "deeper" if way == "below a file" else place
 
 
+class Run:
+    """Stands for a run of Weights & Biases: logs nothing, and has a folder that is spoilt as an artifact."""
+
+    def __init__(self, home: Path, chance: random.Random) -> None:
+        self.home, self.chance = home, chance
+        self.summary: dict[str, Any] = {}
+
+    def log_artifact(self, artifact: Any, **_: Any) -> Any:
+        return artifact
+
+    def use_artifact(self, *_: Any, **__: Any) -> Run:
+        return self
+
+    def download(self, *_: Any, **__: Any) -> str:
+        return str(spoilt_folder(self.home, self.chance))
+
+
+def spoilt_inputs(home: Path, chance: random.Random) -> Any:
+    """Files of records that `fastpack.wandb.log` shows."""
+    if chance.random() < 0.3:
+        return None
+    place = home / "inputs"
+    place.mkdir()
+    if chance.random() < 0.5:
+        return spoilt_data(place, chance)
+    path = place / chance.choice(["rows.parquet", "rows.arrow"])
+    pq.write_table(pa.table({"text": ["a", None]}), path)
+    spoil(path, chance, [ROOT / "pyproject.toml"])
+    return chance.choice([path, [path], str(path)])
+
+
 #: The argument for a parameter of this name.
 GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
     "address": lambda home, _: f"unix:{home / 'no socket'}",
@@ -249,8 +285,10 @@ GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
     "files": spoilt_data,
     "folder": spoilt_folder,
     "format": lambda _, chance: chance.choice(["megatron", "megatron_bridge", "numpy"]),
+    "inputs": spoilt_inputs,
     "lengths": lambda _, chance: chance.choice([[1, 2, 3], [-1], ["x"], [1 << 70], [1.5], None, [[1]]]),
     "max_length": lambda _, chance: chance.choice([64, 64, 64, 0, "x"]),
+    "name": lambda *_: "packed:latest",
     "output": output,
     "packed": spoilt_folder,
     "path": lambda home, chance: chance.choice([spoilt_config, output])(home, chance),
@@ -259,6 +297,7 @@ GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
         *([chance.choice([{}, 7, None, {"text": 3}])] * chance.randrange(2)),
     ],
     "rank": lambda *_: 0,
+    "run": Run,
     "world_size": lambda *_: 1,
     "row": lambda _, chance: chance.choice([0, -1, 10**9]),
     "seq_length": lambda *_: 64,
@@ -272,7 +311,7 @@ GIVEN: dict[str, Callable[[Path, random.Random], Any]] = {
     "tokenizer": spoilt_tokenizer,
 }
 
-REQUIRED = {"max_length", "tokenizer", "split", "row"}
+REQUIRED = {"inputs", "max_length", "row", "run", "split", "tokenizer"}
 """Parameters that are given though they have a default."""
 
 
@@ -289,6 +328,7 @@ def public() -> dict[str, Callable[..., Any]]:
                     if not inner.startswith("_"):
                         found[f"{name}.{inner}"] = method
     found["Tokenizer"] = fastpack.Tokenizer
+    found |= {f"wandb.{name}": getattr(fastpack.wandb, name) for name in fastpack.wandb.__all__}
     return found
 
 
@@ -433,7 +473,10 @@ def test_every_public_function_is_tried():
     assert len(FUNCTIONS) > 15
 
 
-def test_errors_of_public_calls_are_of_fastpack_and_name_the_file():
+def test_errors_of_public_calls_are_of_fastpack_and_name_the_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    for name in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path))
     survive("test_named_errors:try_public_call", tries(60, 5_000))
 
 
