@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import stat
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from campaign import tries
 from conftest import sentence
 from nested import flat
 
@@ -133,6 +135,52 @@ def test_what_is_no_state_is_refused_and_the_connection_goes_on(
     if state is not None:
         with pytest.raises(fastpack.OptionError, match=r"`state`: .*`state_dict\(\)`"):
             fastpack.connect(place, state_dict=state)
+
+
+def json_value(chance: random.Random, depth: int = 0) -> Any:
+    """Any value of JSON, with names that a state has."""
+    kind = chance.randrange(5 if depth > 2 else 7)
+    if kind < 5:
+        return chance.choice([None, True, False, 0, 1, -1, 2**63, 0.5, "", "blake3", "0" * 64, [], {}])
+    inner = [json_value(chance, depth + 1) for _ in range(chance.randrange(4))]
+    if kind == 5:
+        return inner
+    names = ["version", "blake3", "step", "counts", "lanes", "rank", "stream", "x"]
+    return dict(zip(chance.sample(names, len(inner)), inner, strict=True))
+
+
+def edited(state: Any, chance: random.Random) -> Any:
+    """A state of which one value, anywhere in it, is another or is gone."""
+    changed = place = json.loads(json.dumps(state))
+    while True:
+        name = chance.choice(sorted(place) if isinstance(place, dict) else range(len(place)))
+        if not isinstance(place[name], (dict, list)) or not place[name] or chance.random() < 0.2:
+            break
+        place = place[name]
+    before = json.dumps(place[name])
+    if chance.random() < 0.3:
+        del place[name]
+    else:
+        values = iter(lambda: json_value(chance), object())
+        place[name] = next(value for value in values if json.dumps(value) != before)
+    return changed
+
+
+def test_no_value_of_json_but_a_state_is_taken_by_a_connection(
+    texts: Path, tokenizer_dir: Path, place: str, rows: list[Any]
+) -> None:
+    chance = random.Random(0 if tries(1, 2) == 1 else None)
+    with StreamServer(arguments(texts, tokenizer_dir), place), fastpack.connect(place) as connection:
+        assert ids_of(next(connection)) == rows[0]
+        whole = connection.state_dict()
+        for _ in range(tries(200, 20_000)):
+            state = edited(whole, chance) if chance.random() < 0.5 else json_value(chance)
+            with pytest.raises(fastpack.OptionError, match="`state`"):
+                connection.load_state_dict(state)
+        assert ids_of(next(connection)) == rows[1]
+        assert connection.state_dict() != whole
+        connection.load_state_dict(whole)
+        assert ids_of(next(connection)) == rows[1]
 
 
 def test_ranks_have_a_connection_each_and_the_file_what_all_took(
