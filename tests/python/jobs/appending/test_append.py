@@ -244,6 +244,21 @@ def test_a_file_of_others_in_the_work_folder_is_refused_by_name_and_stays(
     assert fastpack.pack_dir(parts[1], folder, exists=exists, **given).appended_files == 1
 
 
+@pytest.mark.parametrize("exists", ["append", "append_rows"])
+def test_a_manifest_that_is_a_link_to_nowhere_is_refused_by_name(
+    exists: Any, parts: list[Path], tokenizer_dir: Path, tmp_path: Path
+) -> None:
+    """The folder was said to hold no output."""
+    folder = tmp_path / "grown"
+    given: dict[str, Any] = {"tokenizer": tokenizer_dir, "keep_tokens": exists == "append", **OPTIONS}
+    fastpack.pack_dir(parts[:1], folder, **given)
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").symlink_to("nowhere")
+    with pytest.raises(fastpack.OutputError, match=r"`manifest\.json` that is not as fastpack wrote it"):
+        fastpack.pack_dir(parts[1], folder, exists=exists, **given)
+    assert (folder / "manifest.json").is_symlink()
+
+
 def change(shard: Path, *, keep_time: bool) -> bytes:
     """Changes a shard at its size."""
     times = (shard.stat().st_atime_ns, shard.stat().st_mtime_ns)

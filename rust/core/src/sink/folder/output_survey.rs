@@ -117,7 +117,8 @@ fn manifest_of(dir: &Path) -> Result<Option<Manifest>> {
     let path = dir.join(MANIFEST);
     // Nothing is written here, and a downloaded folder may consist of links.
     let manifest = Manifest::read(&path, Links::Followed)?;
-    if manifest.is_none() && path.exists() {
+    // A link to nowhere is one too.
+    if manifest.is_none() && path.symlink_metadata().is_ok() {
         let fault = Manifest::fault_of_version(dir, MANIFEST, Links::Followed)?;
         let fault = fault
             .unwrap_or_else(|| format!("holds a `{MANIFEST}` that is not as fastpack wrote it"));
