@@ -16,7 +16,7 @@ from campaign import tries
 from conftest import conversation
 from mutations import MEMORY, SECONDS, SOAK, mutate
 from processes import RUN, start
-from rows import shards
+from rows import look, shards
 
 import fastpack
 
@@ -246,15 +246,6 @@ def put(path, theirs, chance):
             )
         case _:
             path.write_text(chance.choice(["mine", "{}", '{"version": 3, "files": []}']))
-
-
-def look(path):
-    """The content at `path`: the bytes of a file, the target of a link, or all content of a folder."""
-    if path.is_symlink():
-        return ("link", path.readlink())
-    if path.is_dir():
-        return {inside.name: look(inside) for inside in path.iterdir()}
-    return path.read_bytes() if path.exists() else None
 
 
 def test_files_of_others_stay_as_they_are(files, tokenizer, finished, killed, tmp_path):

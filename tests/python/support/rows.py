@@ -52,3 +52,12 @@ def table_of(folder, split="train"):
         with pa.OSFile(str(path), "rb") as source:
             tables.append(pa.ipc.open_stream(source).read_all())
     return pa.concat_tables(tables)
+
+
+def look(path):
+    """The content at `path`: the bytes of a file, the target of a link, or all content of a folder."""
+    if path.is_symlink():
+        return ("link", path.readlink())
+    if path.is_dir():
+        return {inside.name: look(inside) for inside in path.iterdir()}
+    return path.read_bytes() if path.exists() else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from campaign import tries
 from conftest import write_chats
+from rows import look
 
 import fastpack
 
@@ -97,13 +98,22 @@ def begun(
     for at, layout in enumerate(LAYOUTS):
         folder = tmp_path_factory.mktemp("begun") / "out"
         fastpack.repack(found["append"][2 * at].folder, folder, max_length=128, **layout)
-        found.setdefault("repack", []).append(Begun(folder, layout, ".append-0123456789abcdef"))
+        found.setdefault("repack", []).append(Begun(folder, layout, ".append-fedcba9876543210"))
     return found
 
 
-def plant(path: Path, chances: random.Random) -> bytes:
-    """Puts a file of somebody else at a path, sometimes of the size of the one that is there, and sometimes of its time too."""
+def plant(path: Path, chances: random.Random) -> None:
+    """Puts something of somebody else at a path: a link, a folder, or a file, maybe of the size, or size and time, of that which is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    kind = chances.random()
+    if kind < 0.2:
+        path.unlink(missing_ok=True)
+        if kind < 0.1:
+            path.symlink_to(chances.choice(["nowhere", "../theirs/thesis.txt", "../theirs"]))
+        else:
+            path.mkdir()
+            (path / "notes.txt").write_text("mine")
+        return
     content, times = b"of somebody else %d" % chances.randrange(10**6), None
     if path.is_file() and chances.random() < 0.7:
         found = path.stat()
@@ -116,11 +126,10 @@ def plant(path: Path, chances: random.Random) -> bytes:
         path.write_bytes(content)
     if times is not None:
         os.utime(path, ns=times)
-    return content
 
 
 def is_older(path: Path, than: Path) -> bool:
-    return than.is_file() and path.stat().st_mtime_ns < than.stat().st_mtime_ns
+    return path.is_file() and than.is_file() and path.stat().st_mtime_ns < than.stat().st_mtime_ns
 
 
 def under(folder: Path) -> Iterator[str]:
@@ -137,9 +146,11 @@ def test_files_of_others_stay_where_they_are_or_are_named(
     tmp_path: Path,
 ) -> None:
     chances = random.Random(f"{call} {seed}")
-    place, options, beside = chances.choice(begun[call])
-    out = tmp_path / "out"
-    shutil.copytree(place, out)
+    whole, options, beside = chances.choice(begun[call])
+    out, theirs = tmp_path / "out", tmp_path / "theirs"
+    shutil.copytree(whole, out)
+    theirs.mkdir()
+    (theirs / "thesis.txt").write_text("mine")
     kept = tmp_path / "kept"
     if call == "repack":
         shutil.copytree(begun["append"][0].folder, kept)
@@ -157,7 +168,8 @@ def test_files_of_others_stay_where_they_are_or_are_named(
     planted = {}
     for name in chances.sample(sorted(names), chances.choice([1, 1, 2, 4])):
         place = name.replace(BESIDE, f"out{beside}")
-        planted[place] = plant(tmp_path / place, chances)
+        plant(tmp_path / place, chances)
+        planted[place] = look(tmp_path / place)
     older = {name for name in planted if is_older(tmp_path / name, out / "manifest.json")}
     exists = chances.choice(["overwrite", "overwrite", "error"]) if call == "repack" else call
     said = refusal = ""
@@ -174,8 +186,7 @@ def test_files_of_others_stay_where_they_are_or_are_named(
     words |= {"` and 4 more"}
     assert not refusal or exists == "error" or any(word in refusal for word in words), refusal
     for name, content in planted.items():
-        path = tmp_path / name
-        if path.is_file() and path.read_bytes() == content:
+        if look(tmp_path / name) == content:
             continue
         if call == "append_rows" and name in older and not refusal:
             # Whoever keeps the size and the time of a shard has it taken over as it is. `verify` tells.
@@ -183,5 +194,6 @@ def test_files_of_others_stay_where_they_are_or_are_named(
             assert fastpack.verify(out).problems
             continue
         moved = tmp_path / name.replace("out/", f"out{beside}/", 1)
-        assert moved.read_bytes() == content, name
+        assert look(moved) == content, name
         assert f"`{moved}`" in said, (name, said)
+    assert look(theirs) == {"thesis.txt": b"mine"}
