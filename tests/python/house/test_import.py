@@ -46,13 +46,14 @@ def test_using_the_api_does_not_import_pyarrow():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_job_brings_no_numpy(tmp_path, tokenizer_dir):
+@pytest.mark.parametrize("tokenizer", ["{!r}", "fastpack.Tokenizer({!r})"], ids=["folder", "loaded"])
+def test_a_job_brings_no_numpy(tokenizer, tmp_path, tokenizer_dir):
     """Importing numpy takes more processor time than loading most tokenizers."""
     (tmp_path / "a.jsonl").write_text('{"text": "a river"}\n')
     code = f"""
 import sys
 import fastpack
-fastpack.pack_dir({str(tmp_path / "a.jsonl")!r}, {str(tmp_path / "out")!r}, tokenizer={str(tokenizer_dir)!r}, max_length=64)
+fastpack.pack_dir({str(tmp_path / "a.jsonl")!r}, {str(tmp_path / "out")!r}, tokenizer={tokenizer.format(str(tokenizer_dir))}, max_length=64)
 sys.exit("numpy" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

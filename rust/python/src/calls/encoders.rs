@@ -44,13 +44,12 @@ pub(crate) struct PyEncoders {
 #[pymethods]
 impl PyEncoders {
     #[new]
-    fn new(py: Python<'_>, pretrained: &PyPretrained, cache_size: PyCacheSize) -> PyResult<Self> {
-        arrays::ready(py)?;
+    fn new(pretrained: &PyPretrained, cache_size: PyCacheSize) -> Self {
         let tokenizer = pretrained.pretrained.tokenizer.clone().with_cache_bytes(cache_size.0);
-        Ok(Self {
+        Self {
             pretrained: Arc::clone(&pretrained.pretrained),
             encoders: Arc::new(Encoders::new(tokenizer)),
-        })
+        }
     }
 
     /// Encodes one text.
@@ -60,6 +59,7 @@ impl PyEncoders {
         text: &Bound<'py, PyAny>,
         add_special_tokens: bool,
     ) -> PyResult<Bound<'py, PyArray1<i32>>> {
+        arrays::ready(py)?;
         let text = text_of(text, None)?;
         let short = text.len() <= SHORT;
         let special = special(add_special_tokens);
@@ -89,6 +89,7 @@ impl PyEncoders {
         verify: PyVerify,
         threads: PyThreads,
     ) -> PyResult<EncodedArrays<'py>> {
+        arrays::ready(py)?;
         let encoders = Arc::clone(&self.encoders);
         let options = BatchOptions {
             special: special(add_special_tokens),
@@ -136,6 +137,7 @@ impl PyEncoders {
         chat_template: PyChatTemplate,
         mask: bool,
     ) -> PyResult<MaskedChat<'py>> {
+        arrays::ready(py)?;
         let renderer = TemplateParts::new(&self.pretrained, chat_template);
         let encoders = Arc::clone(&self.encoders);
         let chat = interruptible::run(py, None, Interrupted::Abandon, move |control, caller| {
