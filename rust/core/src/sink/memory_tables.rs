@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::report::timing::Stages;
 use crate::util::free_memory;
 use crate::util::free_memory::ShownBytes;
+use crate::util::thread_pool::TaskQueue;
 
 /// Bytes of rows between two checks of the memory that is left.
 const STEP: u64 = 64 << 20;
@@ -39,7 +40,9 @@ impl Sink for MemoryTables {
     }
 
     /// Does nothing: rows stay as they are.
-    fn use_threads(&mut self, _threads: NonZeroUsize, _bytes: u64) {}
+    fn use_threads(&mut self, _threads: NonZeroUsize, _bytes: u64) -> Option<TaskQueue> {
+        None
+    }
 
     /// Keeps the rows. Fails with [`Error::Option`] before memory runs out.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {

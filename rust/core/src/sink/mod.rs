@@ -54,6 +54,7 @@ use serde_json::Value;
 use crate::config::Split;
 use crate::error::Result;
 use crate::report::timing::Stages;
+use crate::util::thread_pool::TaskQueue;
 
 pub use bucket::single_files::BucketFiles;
 pub use file_names::{SPLIT_HASHES, TOKENS};
@@ -85,8 +86,9 @@ pub trait Sink {
     /// Says that the next rows are those of `split`. The first rows are those of `train`.
     fn begin_split(&mut self, split: Split) -> Result<()>;
 
-    /// Says how many threads may encode rows from now on, and how many bytes of rows they may have in hand.
-    fn use_threads(&mut self, threads: NonZeroUsize, bytes: u64);
+    /// Says how many threads may encode rows from now on, and how many bytes of rows they may have in hand. Returns their tasks, behind
+    /// which other work is done, if there are such threads.
+    fn use_threads(&mut self, threads: NonZeroUsize, bytes: u64) -> Option<TaskQueue>;
 
     /// Takes the next rows. Columns are as [`crate::assemble`] makes them.
     ///

@@ -1,6 +1,7 @@
 //! [`ThreadPool`]: threads that run tasks, for work that goes on while the thread that hands it over does something else.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,11 +17,19 @@ pub(crate) struct ThreadPool(TaskQueue);
 
 /// The way to hand tasks to a [`ThreadPool`], for its tasks too.
 #[derive(Clone)]
-pub(crate) struct TaskQueue(Arc<SharedTasks>);
+pub struct TaskQueue(Arc<SharedTasks>);
+
+impl fmt::Debug for TaskQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskQueue").finish_non_exhaustive()
+    }
+}
 
 struct SharedTasks {
     state: Mutex<SharedState>,
     changed: Condvar,
+    /// Wakes those that wait behind the tasks.
+    rested: Condvar,
 }
 
 struct SharedState {
@@ -28,7 +37,18 @@ struct SharedState {
     most: NonZeroUsize,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
+    /// The threads that do other work, behind the tasks.
+    behind: usize,
     closed: bool,
+}
+
+impl SharedState {
+    /// True if other work would take a core from the tasks. One thread more than there may be is at work: to wake one takes a while, and a
+    /// task may wait for the disk.
+    fn is_busy(&self) -> bool {
+        let tasks = self.threads.len() - self.idle;
+        !self.closed && tasks + self.behind > self.most.get()
+    }
 }
 
 impl ThreadPool {
@@ -39,9 +59,11 @@ impl ThreadPool {
             most,
             threads: Vec::new(),
             idle: 0,
+            behind: 0,
             closed: false,
         };
-        let shared = SharedTasks { state: Mutex::new(state), changed: Condvar::new() };
+        let (state, changed, rested) = (Mutex::new(state), Condvar::new(), Condvar::new());
+        let shared = SharedTasks { state, changed, rested };
         Self(TaskQueue(Arc::new(shared)))
     }
 
@@ -52,6 +74,7 @@ impl ThreadPool {
         let (tasks, threads) = (mem::take(&mut state.tasks), mem::take(&mut state.threads));
         drop(state);
         self.0.0.changed.notify_all();
+        self.0.0.rested.notify_all();
         drop(tasks);
         for thread in threads {
             // Tasks catch their panics.
@@ -92,6 +115,21 @@ impl TaskQueue {
         self.push(task, VecDeque::push_front);
     }
 
+    /// Does work on this thread that is to take no core from the tasks: it waits until no more threads are at work than there may be.
+    pub(crate) fn do_behind<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut state = self.state();
+        while state.is_busy() {
+            state = self.0.rested.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.behind += 1;
+        if !state.is_busy() {
+            self.0.rested.notify_one();
+        }
+        drop(state);
+        let _done = BehindTasks(self);
+        work()
+    }
+
     fn push(&self, task: PoolTask, insert: impl FnOnce(&mut VecDeque<PoolTask>, PoolTask)) {
         let mut state = self.state();
         if state.closed {
@@ -127,6 +165,7 @@ impl TaskQueue {
                 state = self.state();
             } else {
                 state.idle += 1;
+                self.0.rested.notify_one();
                 state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.idle -= 1;
             }
@@ -135,6 +174,16 @@ impl TaskQueue {
 
     fn state(&self) -> MutexGuard<'_, SharedState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Work that a thread does behind the tasks.
+struct BehindTasks<'a>(&'a TaskQueue);
+
+impl Drop for BehindTasks<'_> {
+    fn drop(&mut self) {
+        self.0.state().behind -= 1;
+        self.0.0.rested.notify_one();
     }
 }
 
@@ -182,6 +231,39 @@ mod tests {
         }));
         drop(sender);
         assert_eq!(numbers.iter().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn work_behind_the_tasks_waits_while_more_threads_are_at_work_than_there_may_be() {
+        for ends_pool in [false, true] {
+            let mut pool = pool(1);
+            let (go_on, wait) = channel::<()>();
+            pool.queue().run(Box::new(move || assert!(wait.recv().is_err())));
+            let (end_first, first) = channel::<()>();
+            let (sender, begun) = channel();
+            let work = |number: i32, until: Option<std::sync::mpsc::Receiver<()>>| {
+                let (queue, sender) = (pool.queue().clone(), sender.clone());
+                std::thread::spawn(move || {
+                    queue.do_behind(|| {
+                        sender.send(number).expect("a receiver");
+                        until.map(|until| until.recv());
+                    });
+                })
+            };
+            let beside_task = work(1, Some(first));
+            assert_eq!(begun.recv(), Ok(1));
+            let behind = work(2, None);
+            let waited = begun.recv_timeout(std::time::Duration::from_millis(20));
+            assert!(waited.is_err(), "the task and the first work take all there is");
+            drop(go_on);
+            if ends_pool {
+                pool.end();
+            }
+            assert_eq!(begun.recv(), Ok(2));
+            drop(end_first);
+            beside_task.join().expect("it ends");
+            behind.join().expect("it ends");
+        }
     }
 
     #[test]

@@ -302,7 +302,7 @@ impl RowBatches<'_> {
         let threads = self.options.work.threads;
         let largest = ranges.iter().map(|range| self.bytes(range)).max().unwrap_or(0);
         let RowsInHand { most, encoded } = RowsInHand::of(self.spare, threads, largest);
-        sink.use_threads(threads, encoded);
+        let tasks = sink.use_threads(threads, encoded);
         let most = most.min(ranges.len());
         let counted = Mutex::new(mem::take(packed_counts));
         let mut ranges = ranges.into_iter();
@@ -312,12 +312,20 @@ impl RowBatches<'_> {
         };
         let worker = || {
             let mut counts = ThreadCounts { packed_counts: PackedCounts::default(), all: &counted };
+            let tasks = tasks.as_ref();
             move |range: Range<usize>| {
-                let clock = Clock::start();
-                let (batch, labels) = batch(gathered, range.clone(), layout, done)?;
-                counts.packed_counts.count_rows(gathered, range.clone(), labels);
-                counts.packed_counts.work.stages += clock.stop_after(Stage::Assemble);
-                Ok((range.len() as u64, batch))
+                let mut assemble = || {
+                    let clock = Clock::start();
+                    let (batch, labels) = batch(gathered, range.clone(), layout, done)?;
+                    counts.packed_counts.count_rows(gathered, range.clone(), labels);
+                    counts.packed_counts.work.stages += clock.stop_after(Stage::Assemble);
+                    Ok((range.len() as u64, batch))
+                };
+                // Rows that are there are written first: a file has one writer at a time, which would wait for a core.
+                match tasks {
+                    Some(tasks) => tasks.do_behind(assemble),
+                    None => assemble(),
+                }
             }
         };
         let consume = |(rows, batch): (u64, Option<RecordBatch>)| {

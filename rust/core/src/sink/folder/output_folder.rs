@@ -34,6 +34,7 @@ use crate::sink::shards::shards_in_order::ShardsInOrder;
 use crate::sink::shared_failure::SharedFailure;
 use crate::util::control::Control;
 use crate::util::disk::removal::remove_empty;
+use crate::util::thread_pool::TaskQueue;
 
 /// An output folder that only this run writes to.
 ///
@@ -219,8 +220,9 @@ impl Sink for OutputFolder {
         Ok(())
     }
 
-    fn use_threads(&mut self, threads: NonZeroUsize, bytes: u64) {
+    fn use_threads(&mut self, threads: NonZeroUsize, bytes: u64) -> Option<TaskQueue> {
         self.threads.limit(threads, bytes);
+        Some(self.threads.queue().clone())
     }
 
     /// Writes to the current shard, and starts another when it is full.

@@ -54,7 +54,7 @@ impl RowThreads {
     }
 
     /// The queue of their tasks.
-    pub(super) fn queue(&self) -> &TaskQueue {
+    pub(in crate::sink) fn queue(&self) -> &TaskQueue {
         self.pool.queue()
     }
 }
