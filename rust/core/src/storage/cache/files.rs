@@ -75,7 +75,12 @@ impl BlockCache {
                 return Ok(Some(HeldFile { path, _lock: lock }));
             }
             lock.unlock().map_err(about())?;
-            wait(&lock, File::try_lock, control).map_err(about())??;
+            // Who holds the lock now may have fetched the file and read it for hours, so it is not waited for alone.
+            if !take(&lock, File::try_lock).map_err(about())? {
+                control.tick()?;
+                thread::sleep(POLL);
+                continue;
+            }
             if !is_at(&lock, &lock_path).map_err(about())? {
                 continue;
             }
@@ -160,26 +165,31 @@ impl BlockCache {
     }
 }
 
-/// Waits for a lock. On a file system without locks, two processes may fetch the same file.
+/// Waits for a lock.
 fn wait(
     lock: &File,
-    take: impl Fn(&File) -> std::result::Result<(), TryLockError>,
+    how: impl Fn(&File) -> std::result::Result<(), TryLockError>,
     control: &Control,
 ) -> io::Result<Result<()>> {
-    loop {
-        match take(lock) {
-            Ok(()) => return Ok(Ok(())),
-            Err(TryLockError::WouldBlock) => {
-                if let Err(cancelled) = control.tick() {
-                    return Ok(Err(cancelled));
-                }
-                thread::sleep(POLL);
-            }
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                return Ok(Ok(()));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
+    while !take(lock, &how)? {
+        if let Err(cancelled) = control.tick() {
+            return Ok(Err(cancelled));
         }
+        thread::sleep(POLL);
+    }
+    Ok(Ok(()))
+}
+
+/// Takes a lock unless others hold it. On a file system without locks, two processes may fetch the same file.
+fn take(
+    lock: &File,
+    how: impl Fn(&File) -> std::result::Result<(), TryLockError>,
+) -> io::Result<bool> {
+    match how(lock) {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -187,6 +197,7 @@ fn wait(
 mod tests {
     use std::fs;
     use std::io::Write;
+    use std::time::Instant;
 
     use super::*;
 
@@ -221,6 +232,36 @@ mod tests {
         let names = fs::read_dir(second.path().parent().expect("a folder")).expect("a folder");
         assert!(names.count() <= 2, "the first and its lock are gone");
         assert!(matches!(hold(&cache, &[9; 3000]), Err(Error::Option { .. })));
+    }
+
+    /// Two readers find that the file is missing. The one that fetches it keeps it while the other still waits to fetch it.
+    #[test]
+    fn a_file_that_another_reader_fetched_and_keeps_is_found() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let cache = BlockCache::open(dir.path(), 5000).expect("a cache");
+        let content = vec![1; 1000];
+        let path = cache.place_of(&wanted(&content));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("room");
+        let mut other = regular::open_to_write(&lock_of(&path)).expect("room");
+        other.try_lock_shared().expect("nobody else has it");
+        let control = Control::default();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| cache.hold(&wanted(&content), &mut not_fetched, &control));
+            // It finds the lock shared and the file missing, and waits.
+            thread::sleep(10 * POLL);
+            assert!(!waiting.is_finished());
+            fs::write(&path, &content).expect("room");
+            let stamp = Stamp::at(&path).expect("a file").to_text();
+            let record = LockRecord { name: name_of(&path), state: LockState::Whole(stamp) };
+            record.write(&mut other).expect("room");
+            let since = Instant::now();
+            while !waiting.is_finished() && since.elapsed() < Duration::from_secs(20) {
+                thread::sleep(POLL);
+            }
+            control.cancel();
+            let held = waiting.join().expect("no panic");
+            assert_eq!(held.expect("it is here").expect("it is here").path(), path);
+        });
     }
 
     #[test]
