@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
+import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +107,81 @@ def test_workers_of_a_loader_give_all_rows(start, web, packed, tmp_path):
     local = DataLoader(PackedDataset(packed), batch_size=4, collate_fn=collate)
     assert found == sum(int((batch["labels"] != -100).sum()) for batch in local)
     assert set(asked(web).values()) == {1}
+
+
+def test_workers_that_are_forked_while_a_shard_is_fetched_give_all_rows(packed, tmp_path):
+    """The workers inherit the open files of the thread that fetches, and with them its locks."""
+
+    def waits_for_the_fork(handler, file, number, start, end):
+        if end - start != 4096:
+            asked_of.append(file.name)
+            is_forked.wait(0 if len(asked_of) == 1 else 60)
+        return False
+
+    asked_of, is_forked = [], threading.Event()
+    with of_web(packed, tmp_path / "web", Faults(odd=waits_for_the_fork, only=".arrow")) as web:
+        remote = PackedDataset(web.url, cache_dir=tmp_path / "cache")
+        options = {"collate_fn": collate, "num_workers": 2, "multiprocessing_context": "fork", "timeout": 60}
+        loader = DataLoader(remote, batch_size=4, sampler=PackSampler(remote), **options)
+        assert values(remote[0])
+        until = time.monotonic() + 60
+        while len(asked_of) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        batches = iter(loader)
+        is_forked.set()
+        assert len(list(batches)) == len(loader)
+        assert all(values(remote[at]) for at in range(len(remote)))
+    assert set(Counter(asked_of).values()) == {1}
+
+
+@contextmanager
+def forked(work):
+    """A process that is forked from this one, does some work, and ends with the context."""
+    fork = multiprocessing.get_context("fork")
+    is_done, is_over = fork.Event(), fork.Event()
+
+    def run():
+        kept = work()
+        is_done.set()
+        is_over.wait(60)
+        del kept
+
+    process = fork.Process(target=run)
+    process.start()
+    try:
+        assert is_done.wait(60)
+        yield
+    finally:
+        is_over.set()
+        process.join()
+
+
+def bounded(web, tmp_path, most):
+    storage = fastpack.Storage(block_cache=most)
+    return PackedDataset(web.url, cache_dir=tmp_path / "cache", storage=storage)
+
+
+def test_a_shard_that_its_reader_has_left_is_not_kept_by_a_process_that_was_forked_meanwhile(
+    web, packed, tmp_path
+):
+    remote = bounded(web, tmp_path, max(sizes_of(packed)))
+    assert values(remote[0])
+    with forked(lambda: None), paced() as machine:
+        since = time.monotonic()
+        assert values(remote[remote.shards.ends[0]])
+        assert time.monotonic() - since < 10 * machine.slowness
+
+
+def test_a_shard_that_a_forked_process_reads_stays_when_its_parent_leaves_it(web, packed, tmp_path):
+    remote = bounded(web, tmp_path, 2 * max(sizes_of(packed)))
+    assert values(remote[0])
+    with forked(lambda: values(remote[0])):
+        for end in remote.shards.ends[:5]:
+            assert values(remote[end])
+        web.requests.clear()
+        assert values(bounded(web, tmp_path, 2 * max(sizes_of(packed)))[0])
+        assert not asked(web)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

@@ -133,11 +133,13 @@ class Shards:
     @property
     def open_row(self) -> int:
         """The first row of a shard that is open; the first of all, if none is."""
+        self._forget_parent()
         number = next(reversed(self._open), 0)
         return self.ends[number - 1] if number else 0
 
     def columns_of_row(self, at: int) -> tuple[Columns, int]:
         """The columns of the record batch that holds a row, and the place of the row in it."""
+        self._forget_parent()
         number = bisect_right(self.ends, at)
         opened = self._opened(number)
         self._read += 1
@@ -151,10 +153,10 @@ class Shards:
             self._ahead = _ShardPrefetcher()
         self._ahead.fetch([self._entries[number] for number in numbers if number not in self._open])
 
-    def _forget_parent_thread(self) -> None:
-        """Forgets the thread of the process from which this one was forked."""
+    def _forget_parent(self) -> None:
+        """Forgets the thread of the process from which this one was forked, and the shards that it keeps in the cache."""
         if self._process != os.getpid():
-            self._process, self._ahead = os.getpid(), None
+            self._set_up()
 
     def _opened(self, number: int) -> _OpenedShard:
         """A shard, fetched if need be."""
@@ -162,7 +164,6 @@ class Shards:
         if found is not None:
             self._open.move_to_end(number)
             return found
-        self._forget_parent_thread()
         is_whole = self._fits
         if not is_whole and self.plan is None:
             self._refuse_returns(number)

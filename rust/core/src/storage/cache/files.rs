@@ -14,6 +14,7 @@ use super::eviction::DIGITS;
 use super::lock_record::{LockRecord, LockState, is_whole, lock_of, name_of};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular::{self, is_at};
 use crate::util::disk::removal::{Stamp, prove, remove_file};
 
@@ -34,7 +35,7 @@ pub(crate) struct CachedFile {
 #[derive(Debug)]
 pub struct HeldFile {
     path: PathBuf,
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl HeldFile {
@@ -65,7 +66,8 @@ impl BlockCache {
         let about = || Error::io(&lock_path);
         std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(about())?;
         loop {
-            let mut lock = regular::open_to_write(&lock_path).map_err(about())?;
+            let file = regular::open_to_write(&lock_path).map_err(about())?;
+            let mut lock = FileLock::from(file);
             wait(&lock, File::try_lock_shared, control).map_err(about())??;
             if !is_at(&lock, &lock_path).map_err(about())? {
                 continue;
@@ -138,6 +140,7 @@ impl BlockCache {
         // One process at a time makes room, so that two do not take the same.
         let room_path = self.dir.join(format!("{MARKER}.room"));
         let room = regular::open_to_write(&room_path).map_err(Error::io(&room_path))?;
+        let room = FileLock::from(room);
         wait(&room, File::try_lock, control).map_err(Error::io(&room_path))??;
         let record = LockRecord::read(lock).map_err(about())?;
         if path.symlink_metadata().is_ok() {

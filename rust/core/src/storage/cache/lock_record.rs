@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular::{self, Links, is_at};
 use crate::util::disk::removal::{Claim, Disk, Evidence, Stamp, prove, remove_file};
 
@@ -94,7 +95,8 @@ impl Evidence<Disk> for OwnLock<'_> {
 /// cache: a file of somebody else takes none.
 pub(super) fn remove_unheld(path: &Path) -> bool {
     let lock_path = lock_of(path);
-    let Ok(mut lock) = regular::open(&lock_path, Links::Refused) else { return true };
+    let Ok(file) = regular::open(&lock_path, Links::Refused) else { return true };
+    let mut lock = FileLock::from(file);
     if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
         return false;
     }

@@ -3,6 +3,7 @@
 pub(crate) mod checksummed_frames;
 pub(crate) mod expected_hash;
 pub(crate) mod file_hash;
+pub(crate) mod file_lock;
 pub mod hex_hash;
 pub mod inside_folder;
 pub(crate) mod local_file;
