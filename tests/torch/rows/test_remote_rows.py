@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import pickle
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,9 @@ from web_server import Faults
 
 import fastpack
 from fastpack.dataset.folder import Folder
+from fastpack.dataset.packed_files import RemoteFiles
 from fastpack.torch import PackedDataset, PackSampler, collate
-from fastpack.torch.reading.shard_windows import windowed
+from fastpack.torch.reading.shard_windows import ShardWindows, windowed
 
 
 @pytest.fixture
@@ -49,6 +51,21 @@ def asked(web):
     # A file of the test is larger than the first bytes, which tell the size.
     fetched = [Path(path).name for _, path, span in web.requests if span != "bytes=0-4095"]
     return Counter(name for name in fetched if name.endswith(".arrow"))
+
+
+def cached_bytes(cache):
+    """The bytes of the shards in a cache, at a time when none comes or goes."""
+    while (found := shards_in(cache)) != shards_in(cache):
+        pass
+    return sum(found.values())
+
+
+def shards_in(cache):
+    found = {}
+    for path in cache.rglob("*.arrow"):
+        with suppress(FileNotFoundError):
+            found[path] = path.stat().st_size
+    return found
 
 
 def values(row):
@@ -184,6 +201,25 @@ def test_a_shard_that_a_forked_process_reads_stays_when_its_parent_leaves_it(web
         assert not asked(web)
 
 
+def test_a_shard_is_not_fetched_again_by_a_thread_that_falls_behind_its_reader(
+    web, packed, tmp_path, monkeypatch
+):
+    def late(files, listed):
+        if threading.current_thread().name == "fastpack-shards":
+            # The reader has read two shards more, unless it waits for this thread.
+            is_behind.wait(0.2)
+        return hold(files, listed)
+
+    hold, is_behind = RemoteFiles.hold, threading.Event()
+    monkeypatch.setattr(RemoteFiles, "hold", late)
+    remote = bounded(web, tmp_path, 2 * max(sizes_of(packed)))
+    for at in PackSampler(remote, num_replicas=1, rank=0, window=1):
+        assert values(remote[at])
+        if len(asked(web)) >= 4:
+            is_behind.set()
+    assert set(asked(web).values()) == {1}
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_each_rank_fetches_the_shards_that_it_trains_on_and_each_once(ranks, web, packed, tmp_path):
     """The ranks are machines: each has a cache of its own, of two shards."""
@@ -196,12 +232,17 @@ def test_each_rank_fetches_the_shards_that_it_trains_on_and_each_once(ranks, web
         )
         sampler = PackSampler(remote, num_replicas=ranks, rank=rank, window=1)
         own = list(sampler)
+        shards = np.searchsorted(remote.shards.ends, own, side="right").tolist()
+        visits = Counter(shard for shard, _ in itertools.groupby(shards))
         for at in own:
             assert values(remote[at])
-            held = sum(path.stat().st_size for path in (tmp_path / f"cache{rank}").rglob("*.arrow"))
-            assert held <= most
+            assert cached_bytes(tmp_path / f"cache{rank}") <= most
         seen += own
-        counts += asked(web)
+        # The last rows, and those that fill up, may lie in a shard that the cache no longer holds.
+        fetched = asked(web)
+        assert all(fetched[Folder(packed).shards[shard].name] <= visits[shard] for shard in visits)
+        assert sum(fetched.values()) <= sum(visits.values())
+        counts += fetched
     rows = len(PackedDataset(packed))
     assert set(seen) == set(range(rows))
     assert len(seen) == -(-rows // ranks) * ranks
@@ -369,3 +410,24 @@ def test_an_order_has_each_row_once_and_needs_a_window_of_shards(counts, size, l
             ended = {one for one in needed if one not in shards[at:]}
             assert len(needed - ended) <= window
         assert len(set(shards[: shards.count(shards[0])])) <= 1 if shards else True
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.integers(0, 5),
+)
+def test_shards_are_fetched_ahead_only_if_their_rows_come_later(counts, ranks, lanes, window, seed):
+    ends = np.cumsum(counts).tolist()
+    for rank in range(ranks):
+        plan = ShardWindows(ends, size=1, lanes=lanes, window=window, seed=seed, share=(rank, ranks))
+        order = plan.rows()
+        own = np.concatenate([order, order[: -len(order) % ranks]])[rank::ranks].tolist()
+        shards = np.searchsorted(ends, own, side="right").tolist()
+        for place, (row, shard) in enumerate(zip(own, shards, strict=True)):
+            is_in_lane = place * ranks + rank < len(order) // lanes * lanes
+            if shards.index(shard) == place or not is_in_lane:
+                assert set(plan.after(shard, row)) <= set(shards[place + 1 :])

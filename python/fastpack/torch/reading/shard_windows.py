@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,20 @@ def _mixed(groups: Rows, places: Rows, window: int, random: np.random.Generator)
     return groups[np.lexsort((random.random(len(groups)), windows))]
 
 
+class _RankNeeds(NamedTuple):
+    """The shards that one rank needs in an epoch.
+
+    Attributes:
+        epoch: The epoch.
+        shards: The shards, in the order in which the first row of each is read.
+        last_rows: The rows of this rank that come after the lanes.
+    """
+
+    epoch: int
+    shards: list[int]
+    last_rows: frozenset[int]
+
+
 class ShardWindows:
     """The order of rows of a sampler, and the order in which one rank needs the shards.
 
@@ -72,21 +86,35 @@ class ShardWindows:
         self._ends, self._size, self._lanes, self.window = ends, size, lanes, window
         self._seed, self._share = seed, share
         self.epoch = SharedNumbers(1)
-        self._known: tuple[int, list[int]] | None = None
+        self._known: _RankNeeds | None = None
 
     def rows(self) -> Rows:
         """All rows in the order of the epoch."""
         random = np.random.default_rng([self._seed, self.epoch[0]])
         return windowed(self._ends, size=self._size, lanes=self._lanes, window=self.window, random=random)
 
-    def after(self, number: int) -> list[int]:
-        """The shards of this rank that a window of shards after `number` has, in the order in which their rows are read."""
+    def after(self, number: int, row: int) -> list[int]:
+        """The shards that this rank needs after shard `number`, whose `row` it reads: a window of them, in that order.
+
+        There are none after one of the last rows, behind the lanes: they are few, and may lie in shards that were read before.
+        """
         epoch = self.epoch[0]
-        if self._known is None or self._known[0] != epoch:
-            rank, ranks = self._share
-            shard_of = np.searchsorted(np.asarray(self._ends), self.rows()[rank::ranks], side="right")
-            numbers, firsts = np.unique(shard_of, return_index=True)
-            self._known = epoch, numbers[np.argsort(firsts)].tolist()
-        shards = self._known[1]
+        if self._known is None or self._known.epoch != epoch:
+            self._known = self._needs(epoch)
+        if row in self._known.last_rows:
+            return []
+        shards = self._known.shards
         at = shards.index(number) + 1 if number in shards else 0
         return shards[at : at + self.window]
+
+    def _needs(self, epoch: int) -> _RankNeeds:
+        rank, ranks = self._share
+        order = self.rows()
+        shard_of = np.searchsorted(np.asarray(self._ends), order[rank::ranks], side="right")
+        numbers, firsts = np.unique(shard_of, return_index=True)
+        # The rows that fill the last step up are the first ones.
+        filled = np.concatenate([order, order[: -len(order) % ranks]])
+        in_lanes = len(order) // self._size // self._lanes * self._lanes * self._size
+        own = np.arange(len(filled)) % ranks == rank
+        own[:in_lanes] = False
+        return _RankNeeds(epoch, numbers[np.argsort(firsts)].tolist(), frozenset(filled[own].tolist()))

@@ -141,7 +141,7 @@ class Shards:
         """The columns of the record batch that holds a row, and the place of the row in it."""
         self._forget_parent()
         number = bisect_right(self.ends, at)
-        opened = self._opened(number)
+        opened = self._opened(number, at)
         self._read += 1
         inside = at - (self.ends[number - 1] if number else 0)
         batch = bisect_right(opened.ends, inside)
@@ -158,8 +158,8 @@ class Shards:
         if self._process != os.getpid():
             self._set_up()
 
-    def _opened(self, number: int) -> _OpenedShard:
-        """A shard, fetched if need be."""
+    def _opened(self, number: int, at: int) -> _OpenedShard:
+        """The shard of the row `at`, fetched if need be."""
         found = self._open.get(number)
         if found is not None:
             self._open.move_to_end(number)
@@ -172,7 +172,7 @@ class Shards:
             self._release_files()
         opened = self._open[number] = self._read_in(number)
         if self.plan is not None:
-            self._fetch_ahead(self.plan.after(number))
+            self._fetch_ahead(self.plan.after(number, at))
         elif number in {0, self._last + 1} and number + 1 < len(self._entries):
             self._fetch_ahead([number + 1])
         self._last = number
@@ -209,6 +209,8 @@ class Shards:
             raise OptionError(message, "storage.block_cache")
 
     def _read_in(self, number: int) -> _OpenedShard:
+        if self._ahead is not None:
+            self._ahead.leave(self._entries[number])
         folder, shard = self._entries[number]
         held = self._open_file(folder, shard)
         try:
@@ -262,30 +264,53 @@ class _ShardPrefetcher:
 
     def __init__(self) -> None:
         self._wanted: list[_FolderShard] = []
-        self._lock = threading.Lock()
+        self._fetching: _FolderShard | None = None
+        self._changed = threading.Condition()
         self._runs = False
 
     def fetch(self, entries: list[_FolderShard]) -> None:
         """Fetches these shards next, in order, and none that were wanted before."""
-        with self._lock:
-            self._wanted = entries
-            if not self._runs and entries:
+        with self._changed:
+            self._wanted = [entry for entry in entries if entry is not self._fetching]
+            if not self._runs and self._wanted:
                 self._runs = True
                 threading.Thread(target=self._serve, name="fastpack-shards", daemon=True).start()
 
+    def leave(self, entry: _FolderShard) -> None:
+        """Leaves a shard to its reader, who waits for it if it is being fetched.
+
+        A thread that falls behind its reader would fetch the shard again, once the reader has read it and the cache has removed it.
+        """
+        with self._changed:
+            self._wanted = [other for other in self._wanted if other is not entry]
+            while self._fetching is entry:
+                self._changed.wait(_POLL)
+
     def _serve(self) -> None:
-        while True:
-            with self._lock:
-                if not self._wanted:
-                    self._runs = False
-                    return
-                entry = self._wanted.pop(0)
-            try:
-                (held,) = entry.folder.files.hold([entry.shard.file])
-            except FastpackError:
-                continue  # the reader of its rows gets the error
-            if held is not None:
-                held.release()
+        try:
+            while (entry := self._next()) is not None:
+                self._fetch_one(entry)
+        except BaseException:
+            with self._changed:
+                self._fetching, self._runs = None, False
+                self._changed.notify_all()
+            raise
+
+    def _fetch_one(self, entry: _FolderShard) -> None:
+        try:
+            (held,) = entry.folder.files.hold([entry.shard.file])
+        except FastpackError:
+            return  # the reader of its rows gets the error
+        if held is not None:
+            held.release()
+
+    def _next(self) -> _FolderShard | None:
+        """Ends the fetching of a shard, and begins that of the next; `None` if none is wanted."""
+        with self._changed:
+            self._fetching = self._wanted.pop(0) if self._wanted else None
+            self._runs = self._fetching is not None
+            self._changed.notify_all()
+            return self._fetching
 
 
 def _ranks() -> int:
