@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::stream_options::{OnEnd, RankRows};
 use crate::error::{Error, Result};
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::sealed;
@@ -101,8 +102,8 @@ fn read<T: DeserializeOwned>(path: &Path, run: &str) -> Result<Option<T>> {
 }
 
 /// Locks a file until it is dropped. Waits while another process has it.
-fn lock(path: &Path, control: &Control) -> Result<fs::File> {
-    let file = regular::open_to_write(path).map_err(Error::io(path))?;
+fn lock(path: &Path, control: &Control) -> Result<FileLock> {
+    let file = FileLock::from(regular::open_to_write(path).map_err(Error::io(path))?);
     loop {
         control.tick()?;
         match file.try_lock() {
@@ -116,6 +117,16 @@ fn lock(path: &Path, control: &Control) -> Result<fs::File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_was_forked_while_rows_were_counted_keeps_no_other_from_counting() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("lock");
+        let held = lock(&path, &Control::default()).expect("nobody else has it");
+        let _inherited = held.try_clone().expect("a copy");
+        drop(held);
+        assert!(regular::open_to_write(&path).expect("the file").try_lock().is_ok());
+    }
 
     #[test]
     fn ranks_end_with_the_last_row_or_before_the_first_that_is_missing() {

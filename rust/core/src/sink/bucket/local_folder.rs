@@ -10,6 +10,7 @@ use crate::sink::file_names::MANIFEST;
 use crate::sink::manifest::Manifest;
 use crate::storage::BucketFolder;
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular;
 use crate::util::disk::regular::Links;
 use crate::util::disk::removal::{remove_empty, remove_file};
@@ -24,12 +25,12 @@ pub(in crate::sink) fn guard(
     target: &BucketFolder,
     wait: bool,
     control: &Control,
-) -> Result<fs::File> {
+) -> Result<FileLock> {
     let path = dir.with_extension(LOCK_ENDING);
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
     }
-    let file = regular::open_to_write(&path).map_err(Error::io(&path))?;
+    let file = FileLock::from(regular::open_to_write(&path).map_err(Error::io(&path))?);
     loop {
         control.tick()?;
         match file.try_lock() {

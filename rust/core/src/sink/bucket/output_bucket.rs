@@ -22,6 +22,7 @@ use crate::sink::store::coordination_files::HeldLock;
 use crate::sink::store::job_store::Placement;
 use crate::storage::BucketFolder;
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular::Links;
 
 /// An output folder in a bucket that only this run writes to.
@@ -37,7 +38,7 @@ pub(crate) struct OutputBucket {
     /// The uploads that begin before the job has finished.
     uploads: Option<Arc<Uploads>>,
     /// The lock of the folder of the local disk.
-    _guard: fs::File,
+    _guard: FileLock,
 }
 
 impl OutputBucket {
@@ -47,7 +48,7 @@ impl OutputBucket {
         generation: RunNames,
         local: Output,
         earlier: ReplacedOutputs,
-        guard: fs::File,
+        guard: FileLock,
     ) -> Self {
         let (lease, generation, uploads) = (Arc::new(lease), Arc::new(generation), None);
         Self { target, lease, generation, local, earlier, uploads, _guard: guard }

@@ -16,6 +16,7 @@ use crate::sink::file_names::{BEGUN, LOCK, SHARDS, STARTED, WORK};
 use crate::sink::shared_failure::SharedFailure;
 use crate::sink::work_names::{self, WrittenNames};
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular::{self, Links, is_at};
 use crate::util::disk::removal::{
     Claim, Disk, Evidence, Stamp, prove, remove_empty, remove_file, replace_file,
@@ -35,8 +36,8 @@ const POLL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Lock {
     work: PathBuf,
-    /// The lock belongs to the open file, not to its name: closing the file in any way unlocks it.
-    file: File,
+    /// The lock belongs to the open file, not to its name.
+    file: FileLock,
 }
 
 impl Lock {
@@ -72,7 +73,7 @@ impl Lock {
                 Ok(()) => {}
             }
             let mut file = match regular::open_to_write(&path) {
-                Ok(file) => file,
+                Ok(file) => FileLock::from(file),
                 // The run that held the lock has just removed the folder.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
@@ -197,8 +198,8 @@ impl Evidence<Disk> for Lock {
 /// meanwhile.
 #[derive(Debug)]
 pub(crate) struct SharedLock {
-    /// Closing the file unlocks it. It stays: others may hold it.
-    _file: File,
+    /// It stays when it is unlocked: others may hold it.
+    _file: FileLock,
     /// True if the file system has locks.
     pub(crate) is_held: bool,
 }
@@ -213,7 +214,7 @@ impl SharedLock {
             control.tick()?;
             refuse_no_folder(dir)?;
             let file = match regular::open_to_write(&path) {
-                Ok(file) => file,
+                Ok(file) => FileLock::from(file),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     return Err(work_names::foreign(dir, LOCK));
@@ -244,7 +245,7 @@ pub(crate) fn is_taken(work: &Path) -> bool {
 
 /// True if a process holds the lock of the file at `path` alone.
 pub(crate) fn is_locked(path: &Path) -> bool {
-    let Ok(file) = regular::open(path, Links::Refused) else { return false };
+    let Ok(file) = regular::open(path, Links::Refused).map(FileLock::from) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 

@@ -44,6 +44,7 @@ use crate::sink::groups::packed_group::PackedGroup;
 use crate::sink::manifest::{Manifest, SizedFile, WrittenShard, expected};
 use crate::storage::{BucketFolder, FileToUpload, LOCK, SeenLocks};
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular;
 use crate::util::disk::removal::{Disk, Evidence, Temporary, prove, remove_empty};
 use crate::util::disk::sealed;
@@ -364,7 +365,7 @@ struct LockedBucket<'a> {
     store: &'a BucketStore,
     lease: LeaseGuard,
     /// The lock of the folder of the local disk.
-    guard: fs::File,
+    guard: FileLock,
 }
 
 impl LockedStore for LockedBucket<'_> {

@@ -1,12 +1,12 @@
 //! [`RecordStore`] and [`HeldLock`]: the small files and locks by which the processes of a job with groups know of each other.
 
 use std::fmt;
-use std::fs;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::Result;
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 
 /// The records and locks of the groups of a job, each in its own small file or object.
 pub(crate) trait RecordStore: fmt::Debug + Send + Sync {
@@ -50,7 +50,7 @@ pub(crate) fn explained<T>(hold: &dyn HeldLock, result: Result<T>, control: &Con
 }
 
 /// The system takes the lock of an open file from no process that lives.
-impl HeldLock for fs::File {
+impl HeldLock for FileLock {
     fn check(&self, control: &Control) -> Result<()> {
         control.tick()
     }

@@ -21,6 +21,7 @@ use crate::sink::groups::packed_group::PackedGroup;
 use crate::sink::manifest::{Manifest, SizedFile, WrittenShard};
 use crate::sink::work_names::foreign;
 use crate::util::control::Control;
+use crate::util::disk::file_lock::FileLock;
 use crate::util::disk::regular::{self, Links};
 use crate::util::disk::sealed::{self, Sealed};
 
@@ -188,7 +189,7 @@ impl JobStore for DiskStore {
 
     fn hold(&self, lock: &str) -> Result<Option<Box<dyn HeldLock>>> {
         let path = self.records.groups.join(lock);
-        let file = regular::open_to_write(&path).map_err(Error::io(&path))?;
+        let file = FileLock::from(regular::open_to_write(&path).map_err(Error::io(&path))?);
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
