@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
 from fastpack.api import pack_dir as pack_here
 from fastpack.api import pack_table
 from fastpack.api.recipes import recipe_of
+from fastpack.arguments.checks import check_type, reason_of, shown, whole_number
 from fastpack.errors import OptionError, StorageError
 from fastpack.options import OPTIONS, options_of
 from fastpack.options.native import (
@@ -26,16 +29,16 @@ from fastpack.tokenizer.tokenizer import Tokenizer
 
 try:
     import ray
+    from ray.data import Dataset
 except ImportError as missing:
     _needed = "fastpack.ray needs `ray`: pip install 'fastpack-train[ray]'"
     raise ImportError(_needed) from missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
     import pyarrow as pa
-    from ray.data import Dataset
 
     from fastpack.report.report import Report
     from fastpack.runtime.progress import NativeProgress
@@ -85,19 +88,25 @@ def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpac
     Raises:
         FastpackError: As in `fastpack.pack_dir`; an error in a task ends the job, and is raised here. So is what a function
             or a filesystem of the caller raises there.
+        OptionError: `num_cpus`, `max_retries` or `remote_args` is not as Ray takes it.
     """
+    whole_number("num_cpus", num_cpus, 1)
+    # Ray takes -1 for any number of times.
+    whole_number("max_retries", max_retries, -1)
+    remote_args = _remote_args(remote_args, {"num_cpus", "max_retries", "retry_exceptions"})
     _refuse_unknown(options)
     _refuse_unsent(value_in(options, Storage).filesystem)
     defaults = {option.name: option.default for option in options_of("pack_dir")}
     threads = {"threads": num_cpus} if options.get("threads") is None else {}
     arguments = {**defaults, **options, **threads, "files": files, "output": output, "groups": Groups(groups)}
     sizes, steps = _fastpack.list_groups(native_inputs(arguments), native_output(arguments))
-    task = ray.remote(_pack_group).options(
-        num_cpus=num_cpus,
-        max_retries=max_retries,
-        retry_exceptions=[StorageError, _FilesystemFailed],
-        **dict(remote_args or {}),
-    )
+    with _refused_by_ray():
+        task = ray.remote(_pack_group).options(
+            num_cpus=num_cpus,
+            max_retries=max_retries,
+            retry_exceptions=[StorageError, _FilesystemFailed],
+            **remote_args,
+        )
     # Ray sends a large value to a node once, and not with every task.
     shared = ray.put(arguments)
     with watching(progress) as callback:
@@ -160,6 +169,39 @@ def _pack_group(arguments: Mapping[str, object], group: int, step: int) -> tuple
             raise _FilesystemFailed(failed) from failed
         raise
     return report.documents.read, report.tokens.read, report.rows
+
+
+def _remote_args(remote_args: Mapping[str, object] | None, decided: set[str]) -> dict[str, Any]:  # type: ignore[explicit-any]
+    """Options for Ray that the caller gives, none of which this module has `decided`."""
+    if remote_args is None:
+        return {}
+    check_type("remote_args", remote_args, Mapping, "a dict of options of `ray.remote`")
+    for name in remote_args:
+        if name in decided:
+            message = f"must not have `{name}`, which has an argument of its own or is decided by fastpack"
+            raise OptionError(message, "remote_args")
+    return dict(remote_args)
+
+
+@contextmanager
+def _refused_by_ray() -> Iterator[None]:
+    """Names `remote_args` in an error of Ray about its options: the others are checked before."""
+    try:
+        yield
+    except (TypeError, ValueError) as refused:
+        message = f"is refused by Ray: {reason_of(refused)}"
+        raise OptionError(message, "remote_args") from refused
+
+
+def _check_concurrency(concurrency: object) -> None:
+    """Refuses what is neither a number of actors, nor the least and the most of them."""
+    match concurrency:
+        case tuple((least, most)):
+            if whole_number("concurrency", least, 1) > whole_number("concurrency", most, 1):
+                message = f"must be the least number of actors and the most, not `{shown(concurrency)}`"
+                raise OptionError(message, "concurrency")
+        case _:
+            whole_number("concurrency", concurrency, 1)
 
 
 def _refuse_unsent(filesystem: object) -> None:
@@ -226,20 +268,29 @@ def pack_dataset(  # type: ignore[explicit-any]  # the options are those of `fas
         The rows: the columns that `fastpack.pack_table` returns.
 
     Raises:
-        OptionError: An option has no use here. Errors about records are raised when the rows are read.
+        OptionError: An option has no use here, or is not as Ray takes it. Errors about records are raised when the rows are read.
     """
+    check_type("dataset", dataset, Dataset, "a `ray.data.Dataset`")
+    whole_number("num_cpus", num_cpus, 1)
+    whole_number("batch_size", batch_size, 1)
+    _check_concurrency(concurrency)
+    decided = {"batch_format", "batch_size", "concurrency", "fn_constructor_args", "num_cpus"}
+    remote_args = _remote_args(remote_args, decided)
     for name in ("output", "validation", "progress"):
         if name in options:
             message = "has no use for a `Dataset`, which is packed in batches; leave it out"
             raise OptionError(message, name)
     if options.get("threads") is None:
         options["threads"] = num_cpus
-    return dataset.map_batches(
-        _Packer,
-        fn_constructor_args=(tokenizer, options),
-        batch_size=batch_size,
-        batch_format="pyarrow",
-        concurrency=concurrency,
-        num_cpus=num_cpus,
-        **dict(remote_args or {}),
-    )
+    with _refused_by_ray():
+        # Of an actor, Ray would look at them when the rows are read.
+        ray.remote(_Packer).options(num_cpus=num_cpus, **remote_args)
+        return dataset.map_batches(
+            _Packer,
+            fn_constructor_args=(tokenizer, options),
+            batch_size=batch_size,
+            batch_format="pyarrow",
+            concurrency=concurrency,
+            num_cpus=num_cpus,
+            **remote_args,
+        )

@@ -160,6 +160,39 @@ def test_options_that_ray_decides_are_refused(name, chats, tokenizer_dir, tmp_pa
         fastpack.ray.pack_dir(chats, tmp_path, tokenizer=tokenizer_dir, **{name: 1}, **OPTIONS)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("num_cpus", value) for value in ["two", -1, 0, 1.5, None]),
+        *(("max_retries", value) for value in ["two", -5, 1.5, None]),
+        *(("remote_args", value) for value in [7, [1], {"no such": 1}, {1: 2}, {"num_cpus": 3}]),
+        *(("groups", value) for value in ["two", -1, None, 0, [1]]),
+    ],
+)
+def test_an_argument_that_ray_does_not_take_is_refused_by_its_name(
+    name, value, chats, tokenizer_dir, tmp_path
+):
+    with pytest.raises(fastpack.OptionError, match=rf"`{name}(\.size)?`"):
+        fastpack.ray.pack_dir(chats, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS | {name: value})
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("num_cpus", value) for value in ["two", -1, 0, 1.5, None]),
+        *(("batch_size", value) for value in ["two", 0, None]),
+        *(("concurrency", value) for value in ["two", 0, (2, 1), (1, 2, 3), (1,), None]),
+        *(("remote_args", value) for value in [7, [1], {"no such": 1}, {"num_cpus": 3}]),
+        ("dataset", [{"text": "a river"}]),
+    ],
+)
+def test_an_argument_that_ray_does_not_take_for_a_data_set_is_refused_by_its_name(name, value, tokenizer_dir):
+    given = {"dataset": ray.data.from_items([{"text": "a river"}]), "tokenizer": tokenizer_dir, name: value}
+    with pytest.raises(fastpack.OptionError, match=f"`{name}`"):
+        fastpack.ray.pack_dataset(**given, max_length=64)
+
+
 def test_a_data_set_of_records_becomes_one_of_rows(chats, tokenizer_dir):
     records = ray.data.read_json([str(path) for path in sorted(chats.iterdir())])
     options = {"max_length": 256, "columns": ["input_ids", "seq_lengths"]}

@@ -1,7 +1,7 @@
 """Every error that leaves a public call is one of fastpack's own, on one line, and names the file or the option, whatever lies in a file.
 
 `fastpack.wandb` is among them. `fastpack.ray` is not: Ray is in the environment of `make test-cluster` alone, starts a cluster of
-processes for each call, and hands to tasks the calls that are tried here.
+processes for each call, and hands to tasks the calls that are tried here. Its own arguments are tried in tests/cluster/test_ray.py.
 """
 
 from __future__ import annotations
