@@ -2,10 +2,11 @@
 //!
 //! A program may append to a file as fast as it is read: without this end, reading it would have none.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use fastpack_tokenize::loading::regular;
 
@@ -17,9 +18,24 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     file: File,
-    /// Its size and time. The size is 0 for files without one, such as `/proc/meminfo`.
-    opened: Metadata,
+    opened: FileVersion,
     at: u64,
+}
+
+/// The size and the time of the last change of a file. The size is 0 for files without one, such as `/proc/meminfo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileVersion {
+    size: u64,
+    /// `None` where the system does not tell it.
+    modified: Option<SystemTime>,
+}
+
+impl FileVersion {
+    /// Those that a file has now.
+    fn of(file: &File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self { size: found.len(), modified: found.modified().ok() })
+    }
 }
 
 /// A file of the local disk that several threads read, each at places of its own.
@@ -27,7 +43,7 @@ pub(crate) struct LocalFile {
 pub(crate) struct SharedFile {
     file: File,
     path: Arc<Path>,
-    opened: Metadata,
+    opened: FileVersion,
 }
 
 impl LocalFile {
@@ -35,7 +51,7 @@ impl LocalFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         retry(|| {
             let file = regular::open(path)?;
-            let opened = file.metadata()?;
+            let opened = FileVersion::of(&file)?;
             Ok(Self { file, opened, at: 0 })
         })
     }
@@ -43,26 +59,26 @@ impl LocalFile {
     /// The file, which lies at `path`, to be read by other threads too; `None` for files without a size, and where reading at a
     /// place moves the place of the next read.
     pub(crate) fn share(&self, path: &Arc<Path>) -> io::Result<Option<SharedFile>> {
-        if self.opened.len() == 0 || cfg!(windows) {
+        if self.opened.size == 0 || cfg!(windows) {
             return Ok(None);
         }
         let (file, path) = (self.file.try_clone()?, Arc::clone(path));
-        Ok(Some(SharedFile { file, path, opened: self.opened.clone() }))
+        Ok(Some(SharedFile { file, path, opened: self.opened }))
     }
 
     /// The bytes before the end, as far as the system tells it.
     fn left(&self) -> io::Result<u64> {
-        if self.opened.len() == 0 && self.file.metadata()?.len() == 0 {
+        if self.opened.size == 0 && self.file.metadata()?.len() == 0 {
             return Ok(u64::MAX);
         }
-        Ok(self.opened.len().saturating_sub(self.at))
+        Ok(self.opened.size.saturating_sub(self.at))
     }
 }
 
 impl SharedFile {
     /// Its size when it was opened.
     pub(crate) fn size(&self) -> u64 {
-        self.opened.len()
+        self.opened.size
     }
 
     /// Fills a buffer from a place in the file on.
@@ -72,8 +88,8 @@ impl SharedFile {
     /// [`Error::Changed`] if its size or time are no longer those that it had when it was opened.
     pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
         let read = retry(|| read_at(&self.file, bytes, at));
-        let now = self.file.metadata().map_err(Error::io(&*self.path))?;
-        if now.len() != self.opened.len() || now.modified().ok() != self.opened.modified().ok() {
+        let now = FileVersion::of(&self.file).map_err(Error::io(&*self.path))?;
+        if now != self.opened {
             return Err(Error::Changed(self.path.to_path_buf()));
         }
         read.map_err(Error::io(&*self.path))
@@ -95,7 +111,7 @@ impl Seek for LocalFile {
             SeekFrom::End(by) => {
                 let before =
                     || io::Error::new(io::ErrorKind::InvalidInput, "a place before the file");
-                SeekFrom::Start(self.opened.len().checked_add_signed(by).ok_or_else(before)?)
+                SeekFrom::Start(self.opened.size.checked_add_signed(by).ok_or_else(before)?)
             }
             to => to,
         };
