@@ -25,6 +25,7 @@ use crate::template::{ChatTemplate, TemplateContext};
 use crate::util::control::Control;
 use crate::util::simulation::machine::{Moved, Rates, SimulatedMachine, WorkKind};
 use crate::util::simulation::recording::{JobRecording, OrderedCall, record, timed};
+use crate::util::thread_pool::{TaskQueue, do_behind};
 use crate::util::threads_in_order::ordered_within;
 
 /// Reading and cutting blocks, or picking rows: one thread at a time.
@@ -188,7 +189,7 @@ fn simulate(
             // Text is read, rendered, and kept twice as ids, in memory and in the log. Later, shards are hashed.
             let bytes = if name == "rows" { shards } else { 4 * input_bytes };
             let moved = Moved { memory: bytes / (call.work.len() as u64).max(1), disk: 0 };
-            replay(call, usize::MAX, threads, &machine, |_| moved, |_| Ok(()))?;
+            replay(call, usize::MAX, threads, None, &machine, |_| moved, |_| Ok(()))?;
         }
         phases.push(phase(name, &machine, begun));
     }
@@ -210,24 +211,25 @@ fn write_rows(
     let units = &recording.units[call.units.0..call.units.1];
     let largest = units.iter().map(|unit| unit.rows).max().unwrap_or(0);
     let RowsInHand { most, encoded } = RowsInHand::of(u64::MAX, threads, largest);
-    rows.use_threads(threads, encoded);
+    let tasks = rows.use_threads(threads, encoded);
     let first = call.units.0;
     let moved = |at: usize| {
         let rows = units.get(at).map_or(0, |unit| unit.rows);
         Moved { memory: 2 * rows, disk: 0 }
     };
-    replay(call, most, threads, machine, moved, |at| {
+    replay(call, most, threads, Some(&tasks), machine, moved, |at| {
         if at < units.len() { rows.write(first + at) } else { Ok(()) }
     })?;
     rows.settle()?;
     rows.close()
 }
 
-/// Hands the items of a call to threads, each to wait as long as the work on it took.
+/// Hands the items of a call to threads, each to wait as long as the work on it took, behind `tasks`.
 fn replay(
     call: &OrderedCall,
     most: usize,
     threads: NonZeroUsize,
+    tasks: Option<&TaskQueue>,
     machine: &SimulatedMachine,
     moved: impl Fn(usize) -> Moved + Sync,
     mut consume: impl FnMut(usize) -> Result<()>,
@@ -242,7 +244,7 @@ fn replay(
     };
     let worker = || {
         |at: usize| {
-            machine.work(WORK, call.work[at], moved(at));
+            do_behind(tasks, || machine.work(WORK, call.work[at], moved(at)));
             Ok(at)
         }
     };

@@ -116,7 +116,7 @@ impl TaskQueue {
     }
 
     /// Does work on this thread that is to take no core from the tasks: it waits until no more threads are at work than there may be.
-    pub(crate) fn do_behind<T>(&self, work: impl FnOnce() -> T) -> T {
+    fn do_behind<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.state();
         while state.is_busy() {
             state = self.0.rested.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -174,6 +174,14 @@ impl TaskQueue {
 
     fn state(&self) -> MutexGuard<'_, SharedState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does work behind the tasks, where there are threads for tasks.
+pub(crate) fn do_behind<T>(tasks: Option<&TaskQueue>, work: impl FnOnce() -> T) -> T {
+    match tasks {
+        Some(tasks) => tasks.do_behind(work),
+        None => work(),
     }
 }
 

@@ -25,6 +25,7 @@ use crate::report::ledger::Reason;
 use crate::report::timing::{Clock, Stage};
 use crate::sink::Sink;
 use crate::util::control::{Control, Phase};
+use crate::util::thread_pool::do_behind;
 use crate::util::threads_in_order::ordered_within;
 
 /// Packs documents into rows, and counts them.
@@ -314,7 +315,7 @@ impl RowBatches<'_> {
             let mut counts = ThreadCounts { packed_counts: PackedCounts::default(), all: &counted };
             let tasks = tasks.as_ref();
             move |range: Range<usize>| {
-                let mut assemble = || {
+                let assemble = || {
                     let clock = Clock::start();
                     let (batch, labels) = batch(gathered, range.clone(), layout, done)?;
                     counts.packed_counts.count_rows(gathered, range.clone(), labels);
@@ -322,10 +323,7 @@ impl RowBatches<'_> {
                     Ok((range.len() as u64, batch))
                 };
                 // Rows that are there are written first: a file has one writer at a time, which would wait for a core.
-                match tasks {
-                    Some(tasks) => tasks.do_behind(assemble),
-                    None => assemble(),
-                }
+                do_behind(tasks, assemble)
             }
         };
         let consume = |(rows, batch): (u64, Option<RecordBatch>)| {

@@ -27,6 +27,7 @@ use crate::util::simulation::machine::{Moved, SimulatedMachine, WorkKind};
 use crate::util::simulation::recording::{
     EncodedUnit, JobRecording, note_hash, note_unit, note_write, timed,
 };
+use crate::util::thread_pool::TaskQueue;
 
 /// Rows of files, encoded on many threads.
 const ENCODE: WorkKind = WorkKind("encode rows");
@@ -102,9 +103,10 @@ impl SimulatedRows {
         }
     }
 
-    /// Allows this number of threads, and these bytes in hand.
-    pub(crate) fn use_threads(&self, threads: NonZeroUsize, bytes: u64) {
+    /// Allows this number of threads, and these bytes in hand. Returns the tasks of the threads.
+    pub(crate) fn use_threads(&self, threads: NonZeroUsize, bytes: u64) -> TaskQueue {
         self.threads.limit(threads, bytes);
+        self.threads.queue().clone()
     }
 
     /// Writes the rows of the recorded unit `number`.

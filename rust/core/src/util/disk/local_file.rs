@@ -31,7 +31,7 @@ struct FileVersion {
 }
 
 impl FileVersion {
-    /// Those that a file has now.
+    /// The size and the time of an open file, now.
     fn of(file: &File) -> io::Result<Self> {
         let found = file.metadata()?;
         Ok(Self { size: found.len(), modified: found.modified().ok() })
